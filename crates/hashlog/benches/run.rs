@@ -38,6 +38,7 @@ fn main() {
         let put = session.put(KEYSPACE_DEFAULT, &key(number), &number.to_le_bytes(), options);
         assert!(put.is_ok_and(|outcome| outcome.done().is_some()));
     });
+    let checkpoint = WriteOptions { durability: Some(Durability::Checkpoint), ..options };
     let mut random = fastrand::Rng::with_seed(1);
     let draws: Vec<[u8; 8]> = (0..OPERATIONS).map(|_| key(random.u64(..keys))).collect();
     for _ in 0..2 {
@@ -46,14 +47,17 @@ fn main() {
             let found = session.get(ReadAt::Latest, KEYSPACE_DEFAULT, &draws[number], &mut value);
             assert!(found.is_ok_and(|outcome| outcome.done() == Some(true)));
         });
-        time("put", OPERATIONS, |number| {
-            let put = session.put(KEYSPACE_DEFAULT, &draws[number], &draws[number], options);
-            assert!(put.is_ok_and(|outcome| outcome.done().is_some()));
-        });
-        time("rmw", OPERATIONS, |number| {
-            let added = session.rmw(KEYSPACE_DEFAULT, &draws[number], Rmw::Add(0), options);
-            assert!(added.is_ok_and(|outcome| outcome.done().is_some()));
-        });
+        for options in [checkpoint, options] {
+            let at = options.durability.expect("one of two").name();
+            time(&format!("put {at}"), OPERATIONS, |number| {
+                let put = session.put(KEYSPACE_DEFAULT, &draws[number], &draws[number], options);
+                assert!(put.is_ok_and(|outcome| outcome.done().is_some()));
+            });
+            time(&format!("rmw {at}"), OPERATIONS, |number| {
+                let added = session.rmw(KEYSPACE_DEFAULT, &draws[number], Rmw::Add(0), options);
+                assert!(added.is_ok_and(|outcome| outcome.done().is_some()));
+            });
+        }
     }
     drop(session);
     let stats = database.stats();
@@ -68,7 +72,7 @@ fn time(what: &str, operations: usize, mut operation: impl FnMut(usize)) {
     (0..operations).for_each(&mut operation);
     let (wall, cpu) = (begun.elapsed().as_secs_f64(), cpu_seconds() - cpu);
     let (by_wall, by_cpu) = (operations as f64 / wall / 1e6, operations as f64 / cpu / 1e6);
-    println!("{what:5} {by_wall:6.2} Mops/s, {by_cpu:6.2} per second of the thread's processor time");
+    println!("{what:15} {by_wall:6.2} Mops/s, {by_cpu:6.2} per second of the thread's processor time");
 }
 
 /// Processor time of this thread.

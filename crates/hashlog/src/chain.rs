@@ -10,7 +10,8 @@ use firn_engine::{Error, ErrorKind, KeyspaceId, MergeOperator, Result};
 
 use crate::database::Database;
 use crate::log::Content;
-use crate::ops::{Access, Key, Newest, Seen};
+use crate::ops::{Access, Key, Newest, Seen, parts_of};
+use crate::read_cache::ReadCache;
 use crate::values::missing;
 
 /// One session's way along chains.
@@ -70,7 +71,27 @@ impl Chain<'_> {
     #[cold]
     pub(crate) fn resolve(&mut self, key: Key<'_>, end: u64) -> Result<(Resolved, Seen)> {
         let history = self.history(key, end)?;
+        if end == u64::MAX {
+            self.copy_to_cache(key, &history);
+        }
         Ok((self.resolved(key, &history)?, history.seen))
+    }
+
+    /// Puts a value that was read from the device into the read cache, where one record has it.
+    fn copy_to_cache(&mut self, key: Key<'_>, history: &History) {
+        let (Some(piece), Seen::Below { top }) = (&history.base, history.seen) else { return };
+        let Content { is_tombstone, is_reference, expires_at_ms, .. } = piece.content;
+        if history.operands.is_empty() && !is_tombstone && !is_reference {
+            let parts = parts_of(key, &piece.stored, expires_at_ms);
+            let wants_evict = {
+                let (store, inside) = self.access.enter();
+                store.put_in_cache(&inside, key, top, &parts);
+                store.cache.as_ref().is_some_and(ReadCache::wants_evict)
+            };
+            if wants_evict {
+                self.database.maintenance.schedule.wake();
+            }
+        }
     }
 
     /// What `history` of `key` comes to now.
@@ -112,7 +133,7 @@ impl Chain<'_> {
     /// The newest record of the key's chain; 0 if there is none.
     fn top(&mut self, key: Key<'_>) -> u64 {
         let (store, _inside) = self.access.enter();
-        store.index.find(key.hash).map_or(0, |(_, entry)| entry.address())
+        store.index.find(key.hash).map_or(0, |(_, entry)| store.top(entry))
     }
 
     /// As [`history`](Self::history), along the chain that begins at `top`; the inner error says

@@ -167,7 +167,7 @@ impl Database {
         for hash in chains {
             let (store, _inside) = access.enter();
             if let Some((place, entry)) = store.index.find(*hash)
-                && entry.address() < begin
+                && store.top(entry) < begin
             {
                 store.index.remove(*hash, place, entry);
             }
@@ -220,7 +220,7 @@ impl Mover<'_> {
                             Attempt::Again | Attempt::OnDevice | Attempt::IndexFull => Next::Again,
                         },
                         Some(Fate::Dies) => match found {
-                            Some((place, entry)) if entry.address() == address => {
+                            Some((place, entry)) if store.top(entry) == address => {
                                 match store.index.remove(key.hash, place, entry) {
                                     true => Next::Became(Became::Dead),
                                     false => Next::Again,

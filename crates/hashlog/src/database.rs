@@ -11,6 +11,7 @@ use firn_storage::{Clock, Storage};
 use crate::device::Device;
 use crate::keyspaces::Keyspaces;
 use crate::ops::Store;
+use crate::read_cache::ReadCache;
 use crate::reclaim::Reclaim;
 use crate::settings::Settings;
 use crate::snapshots::Snapshots;
@@ -140,7 +141,7 @@ impl Database {
         let _turn = self.maintenance.flushing.lock().unwrap_or_else(PoisonError::into_inner);
         self.store.epochs.run_due();
         let flushed = self.flush_to(self.store.log.markers.safe_read_only.load(Ordering::Acquire))?;
-        Ok(flushed | self.store.log.evict(&self.store.epochs))
+        Ok(flushed | self.store.log.evict(&self.store.epochs) | self.store.evict_copies())
     }
 
     /// Writes out the log up to `to`; the caller holds `flushing`.
@@ -208,6 +209,7 @@ impl Database {
         self.store.epochs.run_due();
         markers.safe_read_only.load(Ordering::Acquire) > markers.flushed.load(Ordering::Acquire)
             || self.store.log.wants_evict()
+            || self.store.cache.as_ref().is_some_and(ReadCache::wants_evict)
     }
 
     /// Whether a checkpoint is due: the redo log is long, or what it does not know has waited.

@@ -73,7 +73,12 @@ impl Epochs {
 
     /// A cell of one's own; `None` if all are taken.
     pub(crate) fn join(self: &Arc<Self>) -> Option<Participant> {
-        let index = self.cells.iter().position(|cell| {
+        self.join_leaving(0)
+    }
+
+    /// As [`join`](Self::join), for one of many: so many places are left to others.
+    pub(crate) fn join_leaving(self: &Arc<Self>, places: usize) -> Option<Participant> {
+        let index = self.cells[..self.cells.len() - places].iter().position(|cell| {
             let taken = &cell.0.is_taken;
             !taken.load(Ordering::Relaxed) && !taken.swap(true, Ordering::Acquire)
         })?;

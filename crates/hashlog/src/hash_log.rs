@@ -207,9 +207,12 @@ impl Engine for HashLog {
         Stats {
             durability: database.env.settings.durability,
             user_write_bytes_total: database.counters.user_write_bytes.load(Ordering::Relaxed),
-            memory_bytes: database.store.index.bytes() + database.store.log.used_bytes(),
+            memory_bytes: database.store.index.bytes()
+                + database.store.log.used_bytes()
+                + database.store.cache.as_ref().map_or(0, crate::read_cache::ReadCache::bytes),
             memory_bytes_max: database.env.settings.memory_bytes,
             log_bytes: database.store.redo.as_ref().map_or(0, crate::redo::Redo::bytes),
+            read_miss_count: database.counters.device_reads.load(Ordering::Relaxed),
             snapshot_count: database.snapshots.count(),
             write_failure: failure.map(ToString::to_string),
             keyspaces: keyspaces.iter().map(stats_of).collect(),

@@ -34,9 +34,10 @@ use crate::index::{Index, Inserted};
 use crate::keyspaces::{Keyspace, Keyspaces};
 use crate::log::{Log, Parts};
 use crate::ops::{Access, Attempt, Key, Store};
+use crate::read_cache::ReadCache;
 use crate::reclaim::Reclaim;
 use crate::redo::{Begun, Look, NextGeneration, Recovered, Redo, find, replay};
-use crate::settings::{Background, HashOptions};
+use crate::settings::{Background, HashOptions, HashSettings};
 use crate::snapshots::Snapshots;
 use crate::state::{Manifest, State};
 use crate::stripes::Stripes;
@@ -58,10 +59,11 @@ pub(crate) fn open(options: &HashOptions) -> Result<(Arc<Database>, Box<dyn Stor
         return Err(Error::new(ErrorKind::Corrupt, "the manifest names no sizes of a hashed database"));
     };
     let epochs = Epochs::new();
-    let capacity = options.settings.memory_bytes.saturating_sub(options.settings.engine.index_bytes_max) / 8;
-    let buckets = usize::try_from(options.settings.engine.index_bytes_max / 64).unwrap_or(usize::MAX >> 8);
+    let HashSettings { index_bytes_max, read_cache_bytes, .. } = options.settings.engine;
+    let log_bytes = options.settings.memory_bytes.saturating_sub(index_bytes_max + read_cache_bytes);
+    let buckets = usize::try_from(index_bytes_max / 64).unwrap_or(usize::MAX >> 8);
     let index = Index::new(buckets, Arc::clone(&epochs)).map_err(no_memory)?;
-    let log = Log::new((state.begin, state.cut), capacity, page_bits).map_err(no_memory)?;
+    let log = Log::new((state.begin, state.cut), log_bytes / 8, page_bits).map_err(no_memory)?;
     let keyspaces = open_keyspaces(options, &state)?;
     let (bases, needless) = segments(options, &state, segment_bits)?;
     let device = Device::open(&options.storage, (state.database, state.redo), segment_bits, bases)?;
@@ -83,7 +85,8 @@ pub(crate) fn open(options: &HashOptions) -> Result<(Arc<Database>, Box<dyn Stor
     // All is there and as it should be: only now anything is changed.
     needless.iter().try_for_each(|name| options.storage.remove(name)).map_err(from_storage)?;
     let replaced_values = crate::sync::Mutex::default();
-    let store = Store { index, log, redo: None, epochs, replaced_values };
+    let cache = ReadCache::new(read_cache_bytes).map_err(no_memory)?;
+    let store = Store { index, log, cache, redo: None, epochs, replaced_values };
     let mut store = replay_into(options, &logs, store, &device)?;
     values.recover(&needed.live, &of_log)?;
     let next = NextGeneration::make(&options.storage, state.database, begun.next())?;

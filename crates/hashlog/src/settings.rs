@@ -35,6 +35,14 @@ firn_engine::engine_settings! {
         "lower it, or raise memory_bytes",
         tests "at least 64 KiB", |s| s.engine.index_bytes_max >= 64 << 10;
 
+    /// Bytes of memory_bytes for copies of records that were read from the device; 0 for none. They
+    /// take no memory before there are any.
+    read_cache_bytes: u64, Expert,
+        "an eighth of memory_bytes", |memory_bytes| memory_bytes / 8,
+        "up to what index_bytes_max leaves of memory_bytes, less an eighth of it",
+        |s| s.engine.read_cache_bytes <= s.memory_bytes / 8 * 7 - s.engine.index_bytes_max.min(s.memory_bytes / 8 * 7),
+        "lower it, or raise memory_bytes";
+
     /// Bytes of a page of the log: a power of two. A record takes a quarter of one at most; longer
     /// values have files of their own.
     page_bytes: u64, Expert,

@@ -50,7 +50,8 @@ impl Database {
         let (mut tops, mut entries) = (Vec::<u64>::new(), 0);
         for slot in 0..SLOTS {
             let (store, inside) = access.enter();
-            store.index.tops(&inside, slot, |address| {
+            store.index.tops(&inside, slot, |entry| {
+                let address = store.top(entry);
                 entries += 1;
                 if address >= begin {
                     let segment = self.device.segments_between(begin, address);

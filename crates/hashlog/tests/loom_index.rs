@@ -36,7 +36,7 @@ fn put(index: &Index, tag: u16, address: u64) -> u64 {
             Inserted::New => return 0,
             Inserted::Existing(place, entry) => {
                 if index.lead_to(place, entry, address) {
-                    return entry.address();
+                    return entry.target();
                 }
             }
             Inserted::Full => panic!("there is room"),
@@ -61,7 +61,7 @@ fn two_insertions_of_one_tag_make_one_entry() {
             })
             .collect();
         let mut replaced: Vec<u64> = threads.into_iter().map(|thread| thread.join().unwrap()).collect();
-        replaced.push(index.find(hash(5)).expect("two threads have put it").1.address());
+        replaced.push(index.find(hash(5)).expect("two threads have put it").1.target());
         replaced.sort_unstable();
         assert_eq!(replaced, [0, 16, 24], "one was first, the other came in front of it");
     });
@@ -93,7 +93,7 @@ fn a_slot_that_grows_keeps_its_entries() {
         other.join().unwrap();
         for tag in 0..8 {
             let expected = if tag == 1 { 101 } else { 8 + u64::from(tag) };
-            assert_eq!(index.find(hash(tag)).expect("it was put").1.address(), expected, "tag {tag}");
+            assert_eq!(index.find(hash(tag)).expect("it was put").1.target(), expected, "tag {tag}");
         }
     });
 }
@@ -130,7 +130,7 @@ fn a_place_that_becomes_free_amid_two_insertions_makes_no_second_entry() {
         }];
         replaced.extend(threads.into_iter().map(|thread| thread.join().unwrap()));
         assert!(index.find(hash(1)).is_none());
-        replaced.push(index.find(hash(5)).expect("two threads have put it").1.address());
+        replaced.push(index.find(hash(5)).expect("two threads have put it").1.target());
         replaced.sort_unstable();
         assert_eq!(replaced, [0, 0, 16, 24], "one was first, the other came in front of it");
     });

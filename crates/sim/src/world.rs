@@ -278,6 +278,7 @@ impl World for HashWorld {
         };
         let settings = settings.with_engine(|hash| {
             hash.index_bytes_max = 8 << 20;
+            hash.read_cache_bytes = 1 << 20;
             hash.page_bytes = 512 << 10;
             hash.segment_bytes = 1 << 20;
             hash.redo_bytes_max = knobs.memtable_bytes;

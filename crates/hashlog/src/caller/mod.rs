@@ -52,7 +52,7 @@ impl Caller {
     /// # Errors
     /// `Retry` if there are too many sessions.
     pub(crate) fn new(database: &Arc<Database>) -> Result<Self> {
-        let access = Access::new(&database.store).ok_or_else(|| {
+        let access = Access::for_session(&database.store).ok_or_else(|| {
             Error::new(ErrorKind::Retry, "too many sessions are open: close some, or share them")
         })?;
         Ok(Self {

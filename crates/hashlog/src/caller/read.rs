@@ -68,9 +68,7 @@ impl Caller {
         let hash = |key: &&[u8]| Key::new(keyspace.0, key).hash;
         keys.iter().for_each(|key| store.index.prefetch(hash(key)));
         for key in keys {
-            if let Some((_, entry)) = store.index.find(hash(key)) {
-                store.log.prefetch(entry.address());
-            }
+            store.prefetch(hash(key));
         }
     }
 

@@ -8,15 +8,17 @@ pub(crate) const ADDRESS_BITS: u32 = 45;
 const ADDRESS_MASK: u64 = (1 << ADDRESS_BITS) - 1;
 const TAG_BITS: u32 = 16;
 const TAG_MASK: u64 = (1 << TAG_BITS) - 1;
+const COPY: u64 = 1 << 61;
 const FROZEN: u64 = 1 << 62;
 const TENTATIVE: u64 = 1 << 63;
 
-/// A word of a bucket: `address` 45 bits, `tag` 16, one of the read cache, frozen, tentative.
+/// A word of a bucket: `address` 45 bits, `tag` 16, copy, frozen, tentative.
 ///
 /// 1. Zero: free.
 /// 2. *Tentative*: taken by an insertion that has not yet seen that it is alone with its tag. Not
 ///    there for lookups.
-/// 3. *Frozen*: its bucket is being split. Never changes again; the entry's place is another one.
+/// 3. *Copy*: the address is one of the read cache. What lies there leads to the log.
+/// 4. *Frozen*: its bucket is being split. Never changes again; the entry's place is another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Entry(pub(crate) u64);
 
@@ -29,9 +31,9 @@ impl Entry {
         Self(u64::from(tag) << ADDRESS_BITS | address)
     }
 
-    /// The newest record of the chain, in words of the log.
+    /// The newest record of the chain, in words of the log, or a copy of one in the read cache.
     #[inline]
-    pub(crate) fn address(self) -> u64 {
+    pub(crate) fn target(self) -> u64 {
         self.0 & ADDRESS_MASK
     }
 
@@ -59,10 +61,21 @@ impl Entry {
         Self(self.0 | TENTATIVE)
     }
 
-    /// This entry, leading to `address`.
+    /// Whether it leads to a copy in the read cache.
+    #[inline]
+    pub(crate) fn is_copy(self) -> bool {
+        self.0 & COPY != 0
+    }
+
+    /// This entry, leading to `address` in the log.
     pub(crate) fn leading_to(self, address: u64) -> Self {
         debug_assert!(address <= ADDRESS_MASK && address > 0, "an address of {address} words");
-        Self(self.0 & !ADDRESS_MASK | address)
+        Self(self.0 & !(ADDRESS_MASK | COPY) | address)
+    }
+
+    /// This entry, leading to the copy at `address`.
+    pub(crate) fn leading_to_copy(self, address: u64) -> Self {
+        Self(self.leading_to(address).0 | COPY)
     }
 }
 

@@ -167,6 +167,12 @@ impl Index {
         self.change(place, old, old.leading_to(address))
     }
 
+    /// Has the entry at `place`, which is `old`, lead to the copy at `address` in the read cache.
+    /// `false` if it is not `old` any more.
+    pub(crate) fn lead_to_copy(&self, place: Place, old: Entry, address: u64) -> bool {
+        self.change(place, old, old.leading_to_copy(address))
+    }
+
     /// Frees the entry of a key, which is `old`: no record of its chain counts any more. `false` if
     /// it is not `old` any more.
     pub(crate) fn remove(&self, hash: KeyHash, place: Place, old: Entry) -> bool {

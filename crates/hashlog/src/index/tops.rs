@@ -5,9 +5,9 @@ use crate::epoch::Inside;
 use crate::sync::Ordering;
 
 impl Index {
-    /// Hands the addresses that entries of `slot` lead to on to `take`. Of a slot that grows
+    /// Hands the entries of `slot` on to `take`. Of a slot that grows
     /// meanwhile some may be missing, and some may come twice.
-    pub(crate) fn tops(&self, _inside: &Inside<'_>, slot: usize, mut take: impl FnMut(u64)) {
+    pub(crate) fn tops(&self, _inside: &Inside<'_>, slot: usize, mut take: impl FnMut(Entry)) {
         let run = self.run(slot);
         if run.is_none() {
             return;
@@ -19,7 +19,7 @@ impl Index {
                 for word in &words[..ENTRIES] {
                     let entry = Entry(word.load(Ordering::Relaxed));
                     if !entry.is_free() && !entry.is_tentative() {
-                        take(entry.address());
+                        take(entry);
                     }
                 }
                 next = Link(words[ENTRIES].load(Ordering::Acquire)).overflow();

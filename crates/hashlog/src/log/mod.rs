@@ -154,9 +154,13 @@ impl Log {
 
     /// Where memory should begin, as far as what lies before is on the device.
     fn wanted_head(&self) -> u64 {
+        self.wanted_head_by(self.markers.flushed.load(Ordering::Acquire))
+    }
+
+    /// Where memory should begin, if what lies before `needless` need not be in it.
+    pub(crate) fn wanted_head_by(&self, needless: u64) -> u64 {
         let wanted = self.tail.next() + FREE_PAGES * self.tail.page_words();
-        let flushed = self.markers.flushed.load(Ordering::Acquire);
-        self.tail.page_of(wanted.saturating_sub(self.capacity).min(flushed))
+        self.tail.page_of(wanted.saturating_sub(self.capacity).min(needless))
     }
 
     /// Gives the memory of pages that no operation can still read to the tail.

@@ -141,6 +141,38 @@ impl<'l> Record<'l> {
         self.shape(State(self.word(1).load(Ordering::Acquire))).is_operand
     }
 
+    /// The shape of a record whose words are filled; `None` where there are none.
+    pub(crate) fn filled_shape(self) -> Option<Shape> {
+        let is_filled = self.word(0).load(Ordering::Acquire) != 0;
+        is_filled.then(|| self.shape(State(self.word(1).load(Ordering::Relaxed))))
+    }
+
+    /// Copies the key to `out`, which is cleared; answers its keyspace.
+    pub(crate) fn copy_key(self, out: &mut Vec<u8>) -> u32 {
+        let shape = self.shape(self.state());
+        out.clear();
+        for word in self.memory.words(self.first + shape.key_at()..self.first + shape.value_at()) {
+            out.extend_from_slice(&word.load(Ordering::Relaxed).to_le_bytes());
+        }
+        out.truncate(shape.key_bytes);
+        if shape.has_keyspace { self.word(shape.keyspace_at()).load(Ordering::Relaxed) as u32 } else { 0 }
+    }
+
+    /// Notes that a copy, which nothing changes, was read.
+    #[inline]
+    pub(crate) fn mark(self) {
+        let word = self.word(1);
+        let state = State(word.load(Ordering::Relaxed));
+        if !state.is_sealed() {
+            word.store(state.sealed().0, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether a copy was read.
+    pub(crate) fn is_marked(self) -> bool {
+        self.state().is_sealed()
+    }
+
     /// The number of the value that lies alone, if it does.
     #[inline]
     pub(crate) fn value_alone(self) -> Option<u64> {

@@ -8,6 +8,7 @@ mod read;
 mod upsert;
 mod delete;
 mod rmw;
+mod copies;
 
 pub(crate) use read::Seen;
 
@@ -19,6 +20,7 @@ use firn_format::hybrid::Shape;
 use crate::epoch::{Epochs, Inside, Participant, Stopped};
 use crate::index::{Entry, Index, Inserted, KeyHash, Place};
 use crate::log::{Log, Parts, Record, Room};
+use crate::read_cache::ReadCache;
 use crate::redo::Redo;
 use crate::sync::{Mutex, lock};
 
@@ -99,6 +101,7 @@ pub(crate) type Found = Option<(Place, Entry)>;
 pub(crate) struct Store {
     pub(crate) index: Index,
     pub(crate) log: Log,
+    pub(crate) cache: Option<ReadCache>,
     /// What makes a change survive the process; `None` where only checkpoints do.
     pub(crate) redo: Option<Redo>,
     pub(crate) epochs: Arc<Epochs>,
@@ -111,7 +114,26 @@ impl Store {
     #[inline]
     pub(crate) fn find(&self, key: Key<'_>) -> (Found, Newest<'_>) {
         let Some((place, entry)) = self.index.find(key.hash) else { return (None, Newest::Nowhere) };
-        (Some((place, entry)), self.walk(key, entry.address(), u64::MAX))
+        (Some((place, entry)), self.walk(key, self.top(entry), u64::MAX))
+    }
+
+    /// The newest record of the chain that `entry` leads to, in the log.
+    #[inline]
+    pub(crate) fn top(&self, entry: Entry) -> u64 {
+        match &self.cache {
+            Some(cache) if entry.is_copy() => cache.record(entry.target()).link().previous(),
+            _ => entry.target(),
+        }
+    }
+
+    /// Loads the record that the chain of a key begins with into the processor's cache.
+    #[inline]
+    pub(crate) fn prefetch(&self, hash: KeyHash) {
+        match (self.index.find(hash), &self.cache) {
+            (Some((_, entry)), Some(cache)) if entry.is_copy() => cache.prefetch(entry.target()),
+            (Some((_, entry)), _) => self.log.prefetch(entry.target()),
+            (None, _) => {}
+        }
     }
 
     /// The newest record of `key` before `end`, in the chain from `address` on.
@@ -225,7 +247,7 @@ impl Store {
             Room::Full(beyond) => return Attempt::NoRoom(beyond),
         };
         let record = self.log.reserved(address, words);
-        record.fill(parts, found.map_or(0, |(_, entry)| entry.address()));
+        record.fill(parts, found.map_or(0, |(_, entry)| self.top(entry)));
         let is_published = match found {
             Some((place, entry)) => self.index.lead_to(place, entry, address),
             None => match self.index.insert(hash, address) {
@@ -292,6 +314,9 @@ pub(crate) fn tombstone_of(key: Key<'_>) -> Parts<'_> {
     Parts { shape: Shape { is_tombstone: true, ..parts.shape }, ..parts }
 }
 
+/// Threads of background work that may be amid an operation.
+const BACKGROUND_PLACES: usize = 16;
+
 /// One session's way into the store.
 #[derive(Debug)]
 pub(crate) struct Access {
@@ -303,6 +328,12 @@ impl Access {
     /// `None` if there are too many.
     pub(crate) fn new(store: &Arc<Store>) -> Option<Self> {
         Some(Self { store: Arc::clone(store), participant: store.epochs.join()? })
+    }
+
+    /// For a session: leaves places to background work.
+    pub(crate) fn for_session(store: &Arc<Store>) -> Option<Self> {
+        let participant = store.epochs.join_leaving(BACKGROUND_PLACES)?;
+        Some(Self { store: Arc::clone(store), participant })
     }
 
     /// Has the redo log know, or not, what operations from now on change.

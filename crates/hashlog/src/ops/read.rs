@@ -5,7 +5,8 @@
 //! | in memory, a value | that value, as of one moment |
 //! | in memory, a tombstone or expired | none |
 //! | in memory, an operand or a reference | the caller follows it |
-//! | on the device | the caller reads it |
+//! | on the device, a copy in the read cache | that value |
+//! | on the device | the caller reads it, and has it copied |
 //! | nowhere | none |
 
 use super::{Attempt, Key, Newest, Store};
@@ -31,7 +32,18 @@ impl Store {
             out.clear();
             return Attempt::Done(None);
         };
-        match self.walk(key, entry.address(), end) {
+        if let Some(cache) = &self.cache
+            && entry.is_copy()
+            && end == u64::MAX
+        {
+            let copy = cache.record(entry.target());
+            if copy.is_of(key.keyspace, key.bytes) {
+                let content = copy.read(out);
+                copy.mark();
+                return Attempt::Done(Some((content, Seen::Below { top: copy.link().previous() })));
+            }
+        }
+        match self.walk(key, self.top(entry), end) {
             Newest::At(address, record) => {
                 let content = record.read(out);
                 Attempt::Done(Some((content, Seen::Record { address, sequence: content.sequence })))

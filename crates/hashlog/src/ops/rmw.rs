@@ -98,7 +98,7 @@ impl Store {
 
     /// Whether a chain that began with `top` still does, or with newer records of other keys.
     fn is_below(&self, found: Found, top: u64) -> bool {
-        let mut address = found.map_or(0, |(_, entry)| entry.address());
+        let mut address = found.map_or(0, |(_, entry)| self.top(entry));
         let head = self.log.head();
         while address > top {
             if address < head {

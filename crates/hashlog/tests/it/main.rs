@@ -5,5 +5,6 @@ mod script;
 mod conformance;
 mod exact_sums;
 mod compaction;
+mod read_cache;
 mod checkpoints;
 mod storage;

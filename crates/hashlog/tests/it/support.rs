@@ -12,6 +12,7 @@ use firn_storage::{Clock, Storage, ThreadSpawn};
 pub(crate) fn tiny() -> Settings {
     Settings { memory_bytes: 16 * MIB, ..Settings::default() }.with_engine(|hash| {
         hash.index_bytes_max = 8 * MIB;
+        hash.read_cache_bytes = MIB;
         hash.page_bytes = MIB / 2;
         hash.segment_bytes = MIB;
         hash.redo_bytes_max = 64 << 10;
