@@ -1,7 +1,8 @@
 //! Repair of a damaged database that cannot be opened, where what is left is whole.
 //!
 //! ```text
-//!   newest manifest edit does not decode ─► is everything sound without it? ─► set aside
+//!   newest manifest edit does not decode ─► is everything sound without it, and has the log no
+//!                                      records of a keyspace that it made? ─► set aside
 //!   log cut off by damage, and more behind ─► nothing lost that was on the device?
 //!                                      ─► later segments set aside, the damaged one copied and cut
 //! ```
@@ -25,7 +26,7 @@ use firn_storage::file::manifest::load;
 
 use self::hiding::Hiding;
 use crate::error::{from_format, from_storage};
-use crate::recovery::{Gap, gap, log_conflict};
+use crate::recovery::{Gap, check_log_created, gap, log_conflict};
 use crate::verify::{VerifyOptions, verify};
 use crate::version::state::State;
 
@@ -169,6 +170,10 @@ fn check_without(view: &Arc<dyn Storage>, name: &str) -> Result<()> {
         );
         Error::corrupt(Location { file: name.to_owned(), offset: None }, message)
     };
+    let loaded = load::<State>(&**view, 0).map_err(|error| refused(error.to_string()))?;
+    if let Some(loaded) = loaded {
+        check_log_created(view, &loaded.state).map_err(|error| refused(error.to_string()))?;
+    }
     let report = verify(options, &mut |_| {}).map_err(|error| refused(error.to_string()))?;
     let is_other = |file: &str| !matches!(parse(file), Some(FileName::LogSegment(_)));
     match report.damage().find(|finding| is_other(&finding.file)) {

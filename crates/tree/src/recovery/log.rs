@@ -18,8 +18,10 @@
 //! What is refused is cut by `firn repair`, which keeps aside what it takes away.
 
 mod behind; // whole frames behind the end
+mod created; // whether the keyspaces of records are known
 
 pub(crate) use self::behind::{Gap, gap};
+pub(crate) use self::created::check_log_created;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -376,6 +378,7 @@ fn load_all(
     let work = Arc::new(Work {
         storage: Arc::clone(storage),
         flushed,
+        next_number: state.next_number,
         obsolete: Arc::clone(obsolete),
         writable,
         candidates,
@@ -421,6 +424,8 @@ const THREADS: usize = 4;
 struct Work {
     storage: Arc<dyn Storage>,
     flushed: BTreeMap<u32, Position>,
+    /// Keyspaces from this number on were never created.
+    next_number: u64,
     obsolete: Arc<ObsoleteFiles>,
     writable: bool,
     candidates: Vec<Candidate>,
@@ -480,7 +485,11 @@ impl Work {
                 let position = Position(base.0 + at as u64);
                 match self.flushed.get(&record.keyspace) {
                     Some(flushed) if position >= *flushed => {}
-                    _ => continue,
+                    Some(_) => continue,
+                    None => {
+                        created::check_created(self.next_number, &candidate.name, at, record.keyspace)?;
+                        continue;
+                    }
                 }
                 if *first.get_or_insert(record.keyspace) != record.keyspace {
                     self.crossing.fetch_max(base.0 + offset as u64, Ordering::Relaxed);

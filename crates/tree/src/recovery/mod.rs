@@ -44,7 +44,7 @@ use firn_storage::file::obsolete::ObsoleteFiles;
 
 pub(crate) use self::begin::{Begun, begin};
 pub(crate) use self::blobs::{FoundBlobs, LoggedReferences};
-pub(crate) use self::log::{Gap, RecoveredLog, gap};
+pub(crate) use self::log::{Gap, RecoveredLog, check_log_created, gap};
 pub(crate) use self::manifest::log_conflict;
 
 use self::log::{log_elsewhere, recover_log};
