@@ -74,8 +74,8 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
             ("batches", "--count", options.batches),
             ("kill", "--rounds", options.kills),
         ] {
-            if count > 0 {
-                runs.push(simulate(&root, mode, option, count, seed)?);
+            for world in if count > 0 { &["tree", "hash"][..] } else { &[] } {
+                runs.push(simulate(&root, (world, mode), option, count, seed)?);
             }
         }
         if options.kills > 0 {
@@ -89,6 +89,7 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
         }
         if !options.without_flips && seed == options.first_seed {
             runs.push(call(&root, &FLIPS, &[])?);
+            runs.push(call(&root, &HASHED, &[])?);
         }
         if seed == options.first_seed {
             let arguments = [&SERVER[..], &WORKER].concat();
@@ -113,6 +114,10 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
 
 /// Every bit of a database flipped: each answer is right, or an error that names the place.
 const FLIPS: [&str; 9] = ["test", "--release", "-p", "firn-tree", "--test", "it", "--", "--ignored", "flip"];
+
+/// The hashed engine: every byte of its files damaged, and power lost at every operation.
+const HASHED: [&str; 9] =
+    ["test", "--release", "-p", "firn-hashlog", "--test", "it", "--", "--ignored", "storage::"];
 
 /// Long tests of the server, of which the names follow.
 const SERVER: [&str; 11] = [
@@ -164,11 +169,11 @@ pub(crate) fn server_tests() -> Vec<&'static str> {
 /// A server starts and ends in less time than the simulator's child, which leaves much more behind.
 const SERVER_KILLS_PER_KILL: u64 = 10;
 
-fn simulate(root: &Path, mode: &str, option: &str, count: u64, seed: u64) -> Result<Run> {
-    let (count, seed) = (count.to_string(), seed.to_string());
-    let arguments =
-        ["run", "--release", "--quiet", "-p", "firn-sim", "--", mode, option, &count, "--first-seed", &seed];
-    call(root, &arguments, &[])
+fn simulate(root: &Path, what: (&str, &str), option: &str, count: u64, seed: u64) -> Result<Run> {
+    let ((world, mode), count, seed) = (what, count.to_string(), seed.to_string());
+    let run = ["run", "--release", "--quiet", "-p", "firn-sim", "--", "--world", world];
+    let rest = [mode, option, &count, "--first-seed", &seed];
+    call(root, &[&run[..], &rest].concat(), &[])
 }
 
 /// Runs cargo with `arguments`, shows what it says and keeps the end of it.

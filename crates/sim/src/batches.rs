@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use fastrand::Rng;
 use firn_engine::blocking::Blocking;
-use firn_engine::{Batch, Durability, KeyspaceId, ReadAt, Result, ScanRange, WriteOptions};
+use firn_engine::{Batch, Durability, KeyspaceId, Result, WriteOptions};
 use firn_storage::backend::{Crash, Memory};
 use firn_storage::{Clock, ManualClock};
 
@@ -17,6 +17,7 @@ use crate::model::shown;
 use crate::ops::{space_name, space_settings};
 use crate::runner::Stop;
 use crate::runner::caught;
+use crate::sessions;
 use crate::world::{Knobs, Opened, World};
 
 /// The keyspaces every batch touches, by script number.
@@ -159,14 +160,12 @@ impl Run<'_> {
         let failed =
             |error: firn_engine::Error| Stop::Violation(format!("recovery failed: {error} ({error:?})"));
         let (opened, ids) = self.open(knobs).map_err(failed)?;
-        let mut session = Blocking::new(opened.ordered().map_err(failed)?.ordered_session());
+        let keys: Vec<Vec<u8>> = (0..SLOTS).map(slot).chain([LAST.to_vec()]).collect();
+        let mut content = sessions::content(&opened.engine, &keys).map_err(failed)?;
         let mut found = State::new();
-        for (space, id) in ids.iter().enumerate() {
-            let records = session.scan(ReadAt::Latest, *id, ScanRange::all()).map_err(failed)?;
-            for record in records {
-                let (key, value) = record.map_err(failed)?;
-                found.insert((space as u8, key), value);
-            }
+        for space in 0..ids.len() as u8 {
+            let records = content.remove(space_name(SPACES[usize::from(space)])).unwrap_or_default();
+            found.extend(records.into_iter().map(|(key, value)| ((space, key), value)));
         }
         let last = found
             .get(&(0, LAST.to_vec()))

@@ -30,6 +30,7 @@
 pub mod model;
 pub mod reference;
 pub mod world;
+mod sessions;
 mod interleaved;
 mod panicked;
 mod aside;

@@ -22,7 +22,7 @@ use firn_storage::backend::Crash;
 struct Arguments {
     #[command(subcommand)]
     mode: Mode,
-    /// The engine: tree, or reference.
+    /// The engine: tree, hash, or reference.
     #[arg(long, global = true, default_value = "tree")]
     world: String,
     /// Where failing scripts are written.

@@ -225,6 +225,20 @@ pub enum Op {
     Advance(u32),
 }
 
+impl Op {
+    /// Whether only an engine that keeps keys in order can do it.
+    pub fn needs_order(&self) -> bool {
+        matches!(
+            self,
+            Self::Scan { .. }
+                | Self::IterOpen { .. }
+                | Self::TransactionScan { .. }
+                | Self::IngestBegin { .. }
+                | Self::Compact { .. }
+        )
+    }
+}
+
 /// A script: its steps, and the seed they were drawn from (for people; a shrunk script keeps it).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Script {

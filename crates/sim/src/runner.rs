@@ -20,8 +20,7 @@ use std::time::Duration;
 use fastrand::Rng;
 use firn_engine::conformance::semantics;
 use firn_engine::{
-    Completion, Durability, Error, ErrorKind, KeyspaceId, OrderedSession, Outcome, Scan, ScanRange, Snapshot,
-    Ticket,
+    Completion, Durability, Error, ErrorKind, KeyspaceId, Outcome, Scan, ScanRange, Snapshot, Ticket,
 };
 use firn_storage::backend::{Crash, Memory};
 use firn_storage::{Clock, ManualClock};
@@ -30,6 +29,7 @@ use crate::gc_counts::GcCounts;
 use crate::model::{Model, Moment};
 use crate::ops::{Op, SPACE_COUNT, Script, space_name, space_settings};
 use crate::panicked::panic_text;
+use crate::sessions::AnySession;
 use crate::world::{Knobs, Opened, World};
 use ingest::OpenIngestion;
 use past::Past;
@@ -88,7 +88,7 @@ struct Open {
     transactions: BTreeMap<u8, OpenTransaction>,
     ingestions: BTreeMap<u8, OpenIngestion>,
     snapshots: BTreeMap<u8, (Snapshot, Moment)>,
-    session: Box<dyn OrderedSession>,
+    session: AnySession,
     /// Completions of other tickets.
     apart: BTreeMap<Ticket, Completion>,
     opened: Opened,
@@ -177,6 +177,9 @@ impl<'w> Runner<'w> {
         }
         let begun_ms = self.now_ms();
         self.past.go_on();
+        if op.needs_order() && !self.keeps_order()? {
+            return Ok(());
+        }
         match op {
             Op::Create(space) => self.create(*space)?,
             Op::Drop(space) => self.drop_space(*space)?,
@@ -217,6 +220,11 @@ impl<'w> Runner<'w> {
         }
         let steps = self.rng.u32(0..=self.knobs.steps_max);
         self.steps(steps)
+    }
+
+    /// Whether the engine offers what scripts ask of order; those steps are left out otherwise.
+    fn keeps_order(&mut self) -> Result<bool, Stop> {
+        Ok(self.opened()?.session.ordered().is_some())
     }
 
     fn opened(&mut self) -> Result<&mut Open, Stop> {
@@ -262,8 +270,7 @@ impl<'w> Runner<'w> {
         let storage = Arc::new(self.memory.clone());
         match self.world.open(storage, &self.knobs, self.clock.clone()) {
             Ok(opened) => {
-                let ordered = opened.ordered().map_err(|error| self.failed("open", &error))?;
-                let mut session = ordered.ordered_session();
+                let mut session = AnySession::of(&opened.engine);
                 session.set_inline(self.knobs.seed % 2 == 1);
                 self.open = Some(Open {
                     scans: BTreeMap::new(),

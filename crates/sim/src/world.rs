@@ -257,7 +257,7 @@ impl World for TreeWorld {
     }
 }
 
-/// The hashed engine. Scripts need an ordered one; kills and batches do not.
+/// The hashed engine. Scripts leave out what needs order.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct HashWorld;
 

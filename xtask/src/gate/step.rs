@@ -237,12 +237,22 @@ pub(super) fn simulations(root: &Path, full: bool) -> Vec<Step> {
     let step = |mode: &str, option: &str, count: &str| {
         Step::call(format!("sim {mode}"), &program, &[mode, option, count]).needing("cc")
     };
-    vec![
+    let mut steps = vec![
         step("metamorphic", "--seeds", seeds),
         step("crash", "--cuts", cuts),
         step("batches", "--count", batches),
         step("kill", "--rounds", kills),
-    ]
+    ];
+    if full {
+        let hash = |mode: &str, option: &str, count: &str| {
+            let arguments = ["--world", "hash", mode, option, count];
+            Step::call(format!("sim hash {mode}"), &program, &arguments).needing("cc")
+        };
+        steps.push(hash("metamorphic", "--seeds", "2000"));
+        steps.push(hash("crash", "--cuts", "5000"));
+        steps.push(hash("batches", "--count", "20000"));
+    }
+    steps
 }
 
 /// The long forms of the tests of faults. Most of them wait, so more run at once than there are

@@ -9,6 +9,7 @@ use firn_engine::{
 use super::{OpenScan, Runner, Stop, TakeTime};
 use crate::model::{Content, Moment, Records, shown};
 use crate::ops::{KEY_COUNT, SPACE_COUNT, Visit, key, may_be_gone, space_name};
+use crate::sessions;
 
 /// Scans in one go take this much at once.
 const WHOLE: BatchLimit = BatchLimit { records: 1 << 20, bytes: 1 << 30 };
@@ -162,9 +163,11 @@ impl Runner<'_> {
     pub(super) fn verify(&mut self) -> Result<(), Stop> {
         let slots: Vec<u8> = self.opened()?.snapshots.keys().copied().collect();
         let numbers: Vec<u16> = (0..KEY_COUNT).collect();
+        let keeps_order = self.keeps_order()?;
         for at in std::iter::once(None).chain(slots.into_iter().map(Some)) {
             for space in 0..SPACE_COUNT {
-                for backward in [false, true] {
+                for backward in if keeps_order { &[false, true][..] } else { &[] } {
+                    let backward = *backward;
                     self.scan(at, Visit { space, backward, records: 1000, ..Visit::default() })?;
                 }
                 self.multi_get(at, space, &numbers)?;
@@ -175,21 +178,9 @@ impl Runner<'_> {
 
     /// Everything the engine holds.
     pub(super) fn content(&mut self) -> Result<Content, Stop> {
-        let spaces = self.opened()?.opened.engine.keyspaces();
-        let mut content = Content::new();
-        for (name, id) in spaces {
-            let mut scan = self.begin_scan(None, id, ScanRange::all())?;
-            let mut records = Records::new();
-            loop {
-                let batch = self.next_batch(&mut *scan, WHOLE)?;
-                records.extend(batch.records().map(|(key, value)| (key.to_vec(), value.to_vec())));
-                if batch.is_finished() {
-                    break;
-                }
-            }
-            content.insert(name, records);
-        }
-        Ok(content)
+        let keys: Vec<Vec<u8>> = (0..KEY_COUNT).map(key).collect();
+        let content = sessions::content(&self.opened()?.opened.engine, &keys);
+        content.map_err(|error| self.failed("reading everything", &error))
     }
 
     fn expected(&mut self, at: Option<u8>, id: KeyspaceId, range: &ScanRange) -> Result<Records, Stop> {
@@ -263,7 +254,8 @@ impl Runner<'_> {
         let open = self.opened()?;
         let at = at.and_then(|slot| open.snapshots.get(&slot));
         let read_at = at.map_or(ReadAt::Latest, |(snapshot, _)| ReadAt::Snapshot(snapshot));
-        let scan = open.session.scan(read_at, id, range);
+        let Some(session) = open.session.ordered() else { return Err(unordered()) };
+        let scan = session.scan(read_at, id, range);
         scan.map_err(|error| self.failed("scan", &error))
     }
 
@@ -285,6 +277,11 @@ impl Runner<'_> {
             _ => Ok(batch),
         }
     }
+}
+
+/// A step that needs order on an engine without.
+pub(super) fn unordered() -> Stop {
+    Stop::Violation("a step that needs order was not left out".to_owned())
 }
 
 pub(super) fn range(visit: Visit) -> ScanRange {

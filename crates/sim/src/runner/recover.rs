@@ -4,12 +4,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use firn_engine::blocking::Blocking;
-use firn_engine::{KEYSPACE_DEFAULT, ReadAt, ScanRange, WriteOptions};
+use firn_engine::{KEYSPACE_DEFAULT, WriteOptions};
 use firn_storage::backend::Crash;
 
 use super::{Open, Runner, Stop};
 use crate::gc_counts::GcCounts;
 use crate::model::{Content, Model, Moment};
+use crate::ops::{KEY_COUNT, key};
+use crate::sessions;
 use crate::world::Knobs;
 
 impl Runner<'_> {
@@ -158,17 +160,14 @@ impl Runner<'_> {
         };
         let knobs = self.knobs.clone().stepped();
         let opened = self.world.open(Arc::new(memory), &knobs, self.clock.clone()).map_err(failed)?;
-        let mut session = Blocking::new(opened.ordered().map_err(failed)?.ordered_session());
-        let mut content = Content::new();
-        for (name, id) in opened.engine.keyspaces() {
-            let records = session.scan(ReadAt::Latest, id, ScanRange::all()).map_err(failed)?;
-            content.insert(name, records.collect::<firn_engine::Result<_>>().map_err(failed)?);
-        }
+        let keys: Vec<Vec<u8>> = (0..KEY_COUNT).map(key).collect();
+        let content = sessions::content(&opened.engine, &keys).map_err(failed)?;
         if let Some(what) = model.difference(model.end(), self.now_ms(), &content) {
             return Err(Stop::Violation(format!("copy {}: {what}", path.display())));
         }
         if is_written {
             let o = WriteOptions::default();
+            let mut session = Blocking::new(opened.engine.session());
             session.put(KEYSPACE_DEFAULT, b"key", b"of the copy", o).map_err(failed)?;
             opened.engine.flush().map_err(failed)?;
             opened.engine.close().map_err(failed)?;

@@ -210,7 +210,7 @@ fn time_passes_while_a_session_is_woken_for_nothing() {
     let clock = Arc::clone(&runner.clock);
     let open = runner.opened().unwrap();
     let inner = open.opened.ordered().unwrap().ordered_session();
-    open.session = Box::new(restless::Restless { inner, clock });
+    open.session = AnySession::Ordered(Box::new(restless::Restless { inner, clock }));
     let done = runner.wait_for(restless::TICKET, TakeTime::Yes);
     assert!(matches!(done, Ok(Completion::Written(_))), "{done:?}");
     assert!(runner.clock.now() < restless::TIME * 2, "more time passed than had to");

@@ -7,7 +7,7 @@ use firn_engine::{
     ReadRange, Result as EngineResult, Snapshot, WriteOptions,
 };
 
-use super::read::range;
+use super::read::{range, unordered};
 use super::write::without_ranges;
 use super::{Runner, Stop, TakeTime};
 use crate::model::Moment;
@@ -82,7 +82,8 @@ impl Runner<'_> {
         let expected =
             expected.map_err(|error| Stop::Violation(format!("the model itself fails: {error}")))?;
         let at = ReadAt::Snapshot(&transaction.snapshot);
-        let scan = self.opened()?.session.scan(at, id, range);
+        let Some(session) = self.opened()?.session.ordered() else { return Err(unordered()) };
+        let scan = session.scan(at, id, range);
         let mut scan = scan.map_err(|error| self.failed("a transaction's scan", &error))?;
         self.walk(&mut *scan, visit.space, usize::from(visit.records.max(1)), expected)?;
         self.opened()?.transactions.insert(slot, transaction);
@@ -133,7 +134,10 @@ impl Runner<'_> {
             Some(points) if reads.ranges().is_empty() => {
                 session.write_if(&points, reads.keys().clone(), options)
             }
-            _ => session.write_ordered_if(batch, reads, options),
+            _ => match session.ordered() {
+                Some(session) => session.write_ordered_if(batch, reads, options),
+                None => return Err(unordered()),
+            },
         };
         self.settle(outcome, TakeTime::Yes, |completion| match completion {
             Completion::Written(position) => Some(position),

@@ -5,6 +5,7 @@ use firn_engine::{
     Position, WriteOptions,
 };
 
+use super::read::unordered;
 use super::{Runner, Stop, TakeTime};
 use crate::model::{Moment, shown};
 use crate::ops::{Part, UpdateKind, has_sums, key, may_be_gone, value};
@@ -17,7 +18,9 @@ impl Runner<'_> {
     /// not there are left out.
     pub(super) fn batches(&mut self, parts: &[Part]) -> Result<(OrderedBatch, OrderedBatch), Stop> {
         let (mut batch, mut modelled) = (OrderedBatch::default(), OrderedBatch::default());
-        for part in parts {
+        let keeps_order = self.keeps_order()?;
+        let is_offered = |part: &&Part| keeps_order || part.kind != OrderedOpKind::DeleteRange;
+        for part in parts.iter().filter(is_offered) {
             let Some((id, model_id)) = self.space(part.space)? else { continue };
             let (key, value) = (part.key_bytes(), part.value_bytes());
             let is_empty_range = part.kind == OrderedOpKind::DeleteRange && key >= value;
@@ -45,7 +48,10 @@ impl Runner<'_> {
         let outcome = match (single, batch.len(), without_ranges(&batch)) {
             (true, 1, _) => self.write_single(&batch, options)?,
             (_, _, Some(batch)) => self.opened()?.session.write(&batch, options),
-            (_, _, None) => self.opened()?.session.write_ordered(&batch, options),
+            (_, _, None) => match self.opened()?.session.ordered() {
+                Some(session) => session.write_ordered(&batch, options),
+                None => return Err(unordered()),
+            },
         };
         let written = self.settle(outcome, TakeTime::Yes, |completion| match completion {
             Completion::Written(position) => Some(position),
@@ -84,7 +90,10 @@ impl Runner<'_> {
             OrderedOpKind::Put => open.session.put(keyspace, key, value, options),
             OrderedOpKind::Delete => open.session.delete(keyspace, key, options),
             OrderedOpKind::Merge => open.session.merge(keyspace, key, value, options),
-            OrderedOpKind::DeleteRange => open.session.delete_range(keyspace, key, value, options),
+            OrderedOpKind::DeleteRange => match open.session.ordered() {
+                Some(session) => session.delete_range(keyspace, key, value, options),
+                None => return Err(unordered()),
+            },
         })
     }
 

@@ -6,7 +6,7 @@ use firn_sim::corpus::Failure;
 use firn_sim::gc_counts::GcCounts;
 use firn_sim::lying::{Lie, LyingWorld};
 use firn_sim::replay::replay;
-use firn_sim::world::{TreeWorld, world};
+use firn_sim::world::{HashWorld, TreeWorld, World, world};
 use firn_sim::{batches, corpus, crash, metamorphic};
 
 #[track_caller]
@@ -73,6 +73,29 @@ fn batches_are_whole() {
     assert!(totals.kill_count > 0 && totals.power_loss_count > 0, "{totals:?}");
 }
 
+#[test]
+fn scripts_have_one_history_each_on_the_hashed_engine() {
+    for seed in 1..=30 {
+        metamorphic::check_seed(&HashWorld, seed, &[]).unwrap_or_else(|failure| complain(&failure));
+    }
+}
+
+#[test]
+fn cuts_of_the_hashed_engine_leave_what_was_promised() {
+    let mut cut_count = 0;
+    for seed in 1..=40 {
+        let checked = crash::check_seed(&HashWorld, seed, CUTS_PER_SCRIPT, &[]);
+        cut_count += checked.unwrap_or_else(|failure| complain(&failure)).cut_count();
+    }
+    assert!(cut_count > 200, "{cut_count} cuts are too few");
+}
+
+#[test]
+fn batches_of_the_hashed_engine_are_whole() {
+    let totals = batches::check(&HashWorld, 1, 1000, &mut |_| {}).unwrap();
+    assert!(totals.kill_count > 0 && totals.power_loss_count > 0, "{totals:?}");
+}
+
 fn kill(world: &str) -> (bool, String) {
     let program = env!("CARGO_BIN_EXE_firn-sim");
     let arguments = ["--world", world, "kill", "--rounds", "3"];
@@ -99,12 +122,21 @@ fn a_killed_process_that_loses_a_write_is_noticed() {
     assert!(!is_good && said.contains("1 violation"), "{said}");
 }
 
-/// Canary: on a storage that lies the tree cannot keep its promises, and that is noticed.
-#[test]
-fn lies_of_the_storage_are_noticed() {
+/// Canary: on a storage that lies no engine can keep its promises, and that is noticed.
+fn lies_are_noticed<W: World + Copy>(world: W) {
     for lie in [Lie::Sync, Lie::SyncDir, Lie::Write(5)] {
-        let world = LyingWorld { world: TreeWorld, lie };
+        let world = LyingWorld { world, lie };
         let is_noticed = (1..50).any(|seed| crash::check_seed(&world, seed, 60, &[]).is_err());
         assert!(is_noticed, "{lie:?} went unnoticed in 50 scripts");
     }
+}
+
+#[test]
+fn lies_of_the_storage_are_noticed() {
+    lies_are_noticed(TreeWorld);
+}
+
+#[test]
+fn lies_of_the_storage_are_noticed_on_the_hashed_engine() {
+    lies_are_noticed(HashWorld);
 }
