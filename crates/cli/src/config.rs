@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use firn::Settings;
+use firn::{HashSettings, Settings};
 
 use crate::config_file::ConfigFile;
 use crate::ending::{Ending, Result};
@@ -18,7 +18,7 @@ use crate::serve::{Effective, Options, checked};
 /// and for the rest the defaults that follow; of the table [serve], which `firn serve` alone uses,
 /// what it names. A file that is wrong is refused with the setting, its value and what to write.
 #[derive(clap::Args)]
-#[command(after_help = Settings::to_names())]
+#[command(after_help = Settings::to_names::<HashSettings>())]
 pub(crate) struct Arguments {
     /// The settings file to check.
     #[arg(long, value_name = "FILE")]
@@ -34,7 +34,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
         file if arguments.serve => {
             Effective::new(Options::default(), std::env::vars_os(), file.as_deref())?.to_toml()
         }
-        None => Settings::default().to_toml(),
+        None => ConfigFile::default().engines_to_toml()?,
         Some(path) => checked(&ConfigFile::read(path)?)?,
     };
     let mut output = Output::new();

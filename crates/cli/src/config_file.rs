@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use firn::{Settings, TreeSettings};
+use firn::{HashSettings, Settings, TreeSettings};
 use firn_engine::settings::EngineSettings;
 
 use crate::ending::{Ending, Failure, Result};
@@ -29,6 +29,17 @@ impl Config {
         match &self.config {
             None => Ok(Settings::default()),
             Some(path) => ConfigFile::read(path)?.settings(),
+        }
+    }
+
+    /// The settings of the hashed engine by it; `None` = those that follow from the others.
+    ///
+    /// # Errors
+    /// As [`settings`](Self::settings).
+    pub(crate) fn hash_settings(&self) -> Result<Option<HashSettings>> {
+        match &self.config {
+            None => Ok(None),
+            Some(path) => ConfigFile::read(path)?.hash_settings().map(Some),
         }
     }
 }
@@ -66,22 +77,50 @@ impl ConfigFile {
                 return Err(file.failure(format!("`{SERVE_TABLE}` must be a table: write [{SERVE_TABLE}]")));
             }
         };
-        let known = TreeSettings::TABLE;
-        match file.engine.iter().find(|(name, value)| value.is_table() && *name != known) {
+        let known = [TreeSettings::TABLE, HashSettings::TABLE];
+        match file.engine.iter().find(|(name, value)| value.is_table() && !known.contains(&name.as_str())) {
             Some((name, _)) => {
-                let what = format!("there is no table [{name}]; there are [{known}] and [{SERVE_TABLE}]");
+                let [tree, hash] = known;
+                let what =
+                    format!("there is no table [{name}]; there are [{tree}], [{hash}] and [{SERVE_TABLE}]");
                 Err(file.failure(what))
             }
             None => Ok(file),
         }
     }
 
-    /// The engine's settings by it.
+    /// What every engine and the ordered engine are told by it.
     ///
     /// # Errors
     /// A setting is wrong, with what to write.
     pub(crate) fn settings(&self) -> Result<Settings> {
-        Settings::from_toml(&self.engine.to_string()).map_err(|error| self.failure(error.to_string()))
+        self.of_engine()
+    }
+
+    /// What the hashed engine alone is told by it.
+    ///
+    /// # Errors
+    /// A setting is wrong, with what to write.
+    pub(crate) fn hash_settings(&self) -> Result<HashSettings> {
+        self.of_engine().map(|settings| settings.engine)
+    }
+
+    /// All settings of the engines by it, as a file.
+    ///
+    /// # Errors
+    /// A setting is wrong, with what to write.
+    pub(crate) fn engines_to_toml(&self) -> Result<String> {
+        // The first one says best what is wrong above all tables.
+        let tree = self.settings()?.to_toml();
+        Ok(format!("{tree}\n{}", self.of_engine::<HashSettings>()?.table_to_toml()))
+    }
+
+    fn of_engine<E: EngineSettings>(&self) -> Result<firn_engine::settings::Settings<E>> {
+        let is_of_another = |name: &str, value: &toml::Value| value.is_table() && name != E::TABLE;
+        let mut own = self.engine.clone();
+        own.retain(|name, value| !is_of_another(name, value));
+        let settings = firn_engine::settings::Settings::from_toml(&own.to_string());
+        settings.map_err(|error| self.failure(error.to_string()))
     }
 
     /// What is wrong with it.

@@ -82,6 +82,10 @@ impl Database {
         let what = format!("opening {}", dir.display());
         let db = progress::during(&what, |_| {
             let builder = Db::builder(&dir).settings(settings);
+            let builder = match place.config.hash_settings()? {
+                Some(hash) => builder.hash_settings(hash),
+                None => builder,
+            };
             let builder = builder.create(access == Access::Create).read_only(access == Access::Read);
             let builder = place.shared.set(builder, access)?;
             builder.open().map_err(|error| Failure::database(&dir, &error))

@@ -3,16 +3,21 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use firn_engine::{CompactionFilter, Error, MergeOperator, PrefixExtractor, Result, Semantics};
+use firn_engine::settings::EngineSettings as _;
+use firn_engine::{CompactionFilter, Durability, Error, MergeOperator, PrefixExtractor, Result, Semantics};
+use firn_hashlog::{HashLog, HashOptions, HashSettings};
 use firn_jobs::Executor;
 use firn_storage::backend::{Divided, Local, LocalOptions, OpenWith, Registry};
 use firn_storage::{Clock, Spawn, Storage, SystemClock, ThreadSpawn};
-use firn_tree::{Background, Tree, TreeOptions};
+use firn_tree::{Tree, TreeOptions};
 
 use crate::identity::fresh_id;
-use crate::{Db, PointDb, Settings, machine};
+use crate::{Db, EngineKind, PointDb, Settings, machine};
 
 /// How a database is opened: settings are data, everything else is a component.
+///
+/// [`Db::builder`] and [`PointDb::builder`] begin it. [`open`](Self::open) ends it with a [`Db`],
+/// [`open_points`](Self::open_points) with a [`PointDb`] over either engine.
 ///
 /// ```
 /// # fn main() -> firn::Result<()> {
@@ -32,7 +37,9 @@ use crate::{Db, PointDb, Settings, machine};
 #[derive(Debug)]
 pub struct Builder {
     path: PathBuf,
+    engine: Option<EngineKind>,
     settings: Settings,
+    hash: Option<HashSettings>,
     semantics: Semantics,
     storage: Option<Arc<dyn Storage>>,
     registry: Registry,
@@ -67,12 +74,46 @@ impl Db {
     }
 }
 
+impl PointDb {
+    /// Opens the database in the directory `path`, whichever engine keeps it, with default
+    /// settings; creates one of the ordered engine if there is none.
+    ///
+    /// # Errors
+    /// As [`Builder::open_points`].
+    pub fn open(path: impl AsRef<Path>) -> Result<Self> {
+        Self::builder(path).open_points()
+    }
+
+    /// Opens with settings and components of one's own: end it with [`Builder::open_points`].
+    ///
+    /// ```
+    /// # fn main() -> firn::Result<()> {
+    /// # let storage = std::sync::Arc::new(firn::storage::backend::Memory::new());
+    /// use firn::{EngineKind, PointDb, Settings};
+    ///
+    /// let visits = PointDb::builder("visits")
+    ///     .engine(EngineKind::Hash)
+    ///     .settings(Settings::for_memory(64 << 20))
+    /// #   .storage(storage)
+    ///     .open_points()?;
+    /// visits.in_default().add("home", 1)?;
+    /// assert_eq!(visits.in_default().add("home", 1)?, 2);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn builder(path: impl AsRef<Path>) -> Builder {
+        Builder::new(path.as_ref())
+    }
+}
+
 impl Builder {
     /// Default settings, the machine's clock, a local directory, nothing registered.
     pub(crate) fn new(path: &Path) -> Self {
         Self {
             path: path.to_owned(),
+            engine: None,
             settings: Settings::default(),
+            hash: None,
             semantics: Semantics::new(),
             storage: None,
             registry: Registry::new(),
@@ -103,6 +144,37 @@ impl Builder {
     #[must_use]
     pub fn settings(mut self, settings: Settings) -> Self {
         self.settings = settings;
+        self
+    }
+
+    /// The engine that keeps the database. Default: that of the database which is there, and
+    /// [`Tree`](EngineKind::Tree) for a new one. [`open_points`](Self::open_points) opens databases
+    /// of either engine, [`open`](Self::open) those of the ordered one.
+    ///
+    /// ```
+    /// # fn main() -> firn::Result<()> {
+    /// # let storage = std::sync::Arc::new(firn::storage::backend::Memory::new());
+    /// use firn::{Db, EngineKind};
+    ///
+    /// let db = Db::builder("example").engine(EngineKind::Hash)
+    /// #   .storage(storage)
+    ///     .open_points()?;
+    /// db.put("k", "v")?;
+    /// assert!(db.ordered().is_none());
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn engine(mut self, engine: EngineKind) -> Self {
+        self.engine = Some(engine);
+        self
+    }
+
+    /// Replaces the settings that the hashed engine alone has. Default: what follows from
+    /// [`Settings::memory_bytes`]. Without effect on a database of the ordered engine.
+    #[must_use]
+    pub fn hash_settings(mut self, settings: HashSettings) -> Self {
+        self.hash = Some(settings);
         self
     }
 
@@ -208,33 +280,71 @@ impl Builder {
         self
     }
 
-    /// Opens the database. Blocks for recovery.
+    /// Opens a database whose keys are in order. Blocks for recovery.
     ///
     /// # Errors
     /// `Conflict` if another process has it open; `Corrupt` with file and offset. `Invalid` for
     /// settings out of range, a `memory_bytes` that sizes do not follow, a directory that is no
     /// database, a newer format, an operator that is not registered, or a name of a backend that
-    /// the registry does not open.
+    /// the registry does not open. `Invalid` also for a database of another engine than the one
+    /// asked for, and for one of the hashed engine, which has no order.
     pub fn open(self) -> Result<Db> {
+        match self.kind()? {
+            EngineKind::Tree => self.open_tree(),
+            EngineKind::Hash => Err(Error::invalid(format!(
+                "{} is a database of the engine `{}`, whose keys have no order: open it by Builder::open_points",
+                self.name(),
+                EngineKind::Hash
+            ))),
+        }
+    }
+
+    /// Opens a database of any engine, for calls that need no order of keys. Blocks for recovery;
+    /// that of the hashed engine reads the whole log.
+    ///
+    /// [`PointDb::ordered`] leads to the other calls where the engine has them.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open), but that a database of the hashed engine is opened. It takes no
+    /// shared storage, no take-over, no executor and no `read_only`: `Invalid`.
+    pub fn open_points(self) -> Result<PointDb> {
+        match self.kind()? {
+            EngineKind::Tree => self.open_tree().map(|db| PointDb::clone(&db)),
+            EngineKind::Hash => self.open_hashed(),
+        }
+    }
+
+    /// The engine that keeps the database, or will keep the new one.
+    fn kind(&self) -> Result<EngineKind> {
+        let found = match &self.storage {
+            Some(storage) => EngineKind::of_storage(&**storage)?,
+            // What cannot be opened says so when it is to be.
+            None => EngineKind::of(&self.path).unwrap_or(None),
+        };
+        match self.engine {
+            Some(engine) => engine.check(found, &self.name()),
+            None => Ok(found.unwrap_or_default()),
+        }
+    }
+
+    /// What the database is called in messages.
+    fn name(&self) -> String {
+        match &self.storage {
+            Some(storage) => storage.describe(),
+            None => self.path.display().to_string(),
+        }
+    }
+
+    fn open_tree(self) -> Result<Db> {
         check_memory(&self.settings)?;
         self.settings.validate()?;
         let mut settings = self.settings;
         if settings.page_cache_bytes == 0 {
             settings.page_cache_bytes = machine::page_cache_bytes(settings.memory_bytes);
         }
-        let storage = match self.storage {
-            Some(storage) => storage,
-            None => {
-                // Of a database on shared storage a machine that has never seen it has nothing yet.
-                let create = (self.create || self.shared.is_some()) && !self.read_only;
-                let local =
-                    Local::open(&self.path, LocalOptions { create }).map_err(firn_tree::storage_error)?;
-                match settings.open_files_max {
-                    0 => Arc::new(local),
-                    max => Arc::new(local.with_open_files_max(max)),
-                }
-            }
-        };
+        // Of a database on shared storage a machine that has never seen it has nothing yet.
+        let create = (self.create || self.shared.is_some()) && !self.read_only;
+        let storage = local(self.storage, &self.path, create, settings.open_files_max)?;
         let shared = match self.shared {
             Some(Shared::Named(name, with)) => {
                 let with = OpenWith { create: with.create && !self.read_only, ..with };
@@ -257,7 +367,7 @@ impl Builder {
             settings,
             semantics: self.semantics,
             clock: self.clock,
-            background: Background::Threads(Arc::clone(&spawn) as Arc<dyn Spawn>),
+            background: firn_tree::Background::Threads(Arc::clone(&spawn) as Arc<dyn Spawn>),
             executor: self.executor,
             seed: fresh_id() as u64,
             create: self.create,
@@ -265,8 +375,66 @@ impl Builder {
             take_over: self.take_over,
         })?;
         let engine = Arc::<Tree>::clone(&tree);
-        Ok(Db::over(PointDb::new(engine, spawn, clock), tree))
+        Ok(Db::over(PointDb::new(EngineKind::Tree, engine, spawn, clock), tree))
     }
+
+    fn open_hashed(self) -> Result<PointDb> {
+        self.check_hashed()?;
+        let own = self.hash.unwrap_or_else(|| HashSettings::for_memory(self.settings.memory_bytes));
+        let settings = self.settings.for_engine(own);
+        settings.validate()?;
+        let storage = local(self.storage, &self.path, self.create, settings.open_files_max)?;
+        let clock = Arc::clone(&self.clock);
+        let spawn = Arc::new(ThreadSpawn::with_background_nice(settings.background_nice));
+        let engine = HashLog::open(&HashOptions {
+            storage,
+            settings,
+            semantics: self.semantics,
+            clock: self.clock,
+            background: firn_hashlog::Background::Threads(Arc::clone(&spawn) as Arc<dyn Spawn>),
+            seed: fresh_id() as u64,
+            create: self.create,
+        })?;
+        Ok(PointDb::new(EngineKind::Hash, engine, spawn, clock))
+    }
+
+    /// Refuses what the hashed engine does not offer.
+    fn check_hashed(&self) -> Result<()> {
+        let refused = [
+            (self.shared.is_some(), "lies in one directory: leave shared storage out"),
+            (self.take_over, "lies in one directory, which no other machine writes to: leave take-over out"),
+            (self.executor.is_some(), "has no jobs for workers: leave the executor out"),
+            (self.read_only, "is opened for reading and writing alone: leave read-only out"),
+            (
+                self.settings.durability == Durability::Shared,
+                "lies in one directory: choose the durability `process` or `disk`",
+            ),
+        ];
+        match refused.into_iter().find(|(is_asked, _)| *is_asked) {
+            None => Ok(()),
+            Some((_, why)) => {
+                let (name, kind) = (self.name(), EngineKind::Hash);
+                Err(Error::invalid(format!("{name}: a database of the engine `{kind}` {why}")))
+            }
+        }
+    }
+}
+
+/// Where the files of the directory `path` are, if `storage` does not say.
+fn local(
+    storage: Option<Arc<dyn Storage>>,
+    path: &Path,
+    create: bool,
+    open_files_max: usize,
+) -> Result<Arc<dyn Storage>> {
+    if let Some(storage) = storage {
+        return Ok(storage);
+    }
+    let local = Local::open(path, LocalOptions { create }).map_err(firn_tree::storage_error)?;
+    Ok(match open_files_max {
+        0 => Arc::new(local),
+        max => Arc::new(local.with_open_files_max(max)),
+    })
 }
 
 /// Refuses settings whose memory was changed and nothing that follows from it.

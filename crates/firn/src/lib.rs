@@ -30,6 +30,7 @@
 //! | task | type | begins with |
 //! |---|---|---|
 //! | open a database, read and write it | [`Db`] | [`Db::open`], [`Db::builder`] |
+//! | single keys at the speed of memory, in no order | [`PointDb`], [`EngineKind::Hash`] | [`PointDb::open`], [`PointDb::builder`] |
 //! | keys that are apart from others | [`Keyspace`] | [`PointDb::keyspace`], [`Db::in_keyspace`] |
 //! | keys in order, from both ends | [`Scan`], [`ScanRange`] | [`Db::range`], [`Db::prefix`] |
 //! | several writes as one | [`Batch`], [`OrderedBatch`] | [`PointDb::write`] |
@@ -63,8 +64,9 @@
 //! # Layers
 //! ```text
 //!   AsyncDb ─┐
-//!   Db ──────┴► PointDb ─► Blocking (a session that waits) ─► Tree (the ordered engine) ─► files
-//!                                                              ▲ background threads of this process
+//!   Db ──────┴► PointDb ─► Blocking (a session that waits) ─► an engine ─► files
+//!                                              tree: ordered ─┤  ▲ background threads of this process
+//!                                              hashlog: hashed ┘
 //! ```
 //! [`PointDb`] and [`PointKeyspace`] have the calls that need no order of keys: those of [`Db`] and
 //! [`Keyspace`] that stand under *Methods from Deref*. A [session](Db::session) of one's own is the
@@ -74,14 +76,15 @@
 //! `counters` (merge and update), `transactions`, `futures` (tasks), `sessions` (tickets).
 //!
 //! # Not here
-//! - The engine: crate `firn-tree`. The contract it fulfils: crate `firn-engine`, whose words are
-//!   re-exported.
+//! - The engines: crates `firn-tree` and `firn-hashlog`. The contract they fulfil: crate
+//!   `firn-engine`, whose words are re-exported.
 //! - Object stores: crate `firn-objects` registers them for [`Builder::registry`].
 
 #![forbid(unsafe_code)]
 
 mod identity; // random identities, unique in practice
 mod machine;
+mod engine_kind;
 mod builder;
 mod point_db;
 mod point_keyspace;
@@ -97,6 +100,7 @@ mod backup;
 pub use asynchronous::{AsyncDb, AsyncKeyspace, AsyncScan, AsyncTransaction, AsyncTransactionKeyspace};
 pub use builder::Builder;
 pub use db::Db;
+pub use engine_kind::EngineKind;
 pub use firn_engine::blocking::{Blocking, OrderedBlocking};
 pub use firn_engine::{
     Batch, BatchLimit, Change, CompactionFilter, Completion, Compression, DatabaseCopy, Direction,
@@ -106,6 +110,8 @@ pub use firn_engine::{
     ReadSet, Result, Rmw, RmwAnswer, ScanBatch, ScanRange, Session, Snapshot, Stats, Ticket, Values,
     WriteOptions, future,
 };
+/// Settings of the hashed engine alone; [`Builder::hash_settings`] takes them.
+pub use firn_hashlog::HashSettings;
 /// A component that [`Builder`] takes: where compactions run ([`jobs::Executor`]).
 pub use firn_jobs as jobs;
 /// Components that [`Builder`] takes: backends for files ([`storage::backend`]), openers of

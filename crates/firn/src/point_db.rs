@@ -12,6 +12,8 @@ use firn_engine::{
 };
 use firn_storage::{Clock, Priority, Spawn, ThreadSpawn};
 
+use crate::EngineKind;
+
 /// A database in this process, over an engine that may keep its keys in no order.
 ///
 /// A handle: cheap to clone, to keep, and to send to other threads; all clones are one database.
@@ -51,6 +53,7 @@ pub struct PointDb {
 }
 
 struct Shared {
+    kind: EngineKind,
     engine: Arc<dyn Engine>,
     idle: Mutex<Vec<Blocking>>,
     spawn: Arc<ThreadSpawn>,
@@ -64,9 +67,20 @@ impl std::fmt::Debug for PointDb {
 }
 
 impl PointDb {
-    /// A database over `engine`, whose background threads `spawn` began.
-    pub(crate) fn new(engine: Arc<dyn Engine>, spawn: Arc<ThreadSpawn>, clock: Arc<dyn Clock>) -> Self {
-        Self { shared: Arc::new(Shared { engine, idle: Mutex::default(), spawn, clock }) }
+    /// A database over `engine`, which is of this `kind` and whose background threads `spawn`
+    /// began.
+    pub(crate) fn new(
+        kind: EngineKind,
+        engine: Arc<dyn Engine>,
+        spawn: Arc<ThreadSpawn>,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
+        Self { shared: Arc::new(Shared { kind, engine, idle: Mutex::default(), spawn, clock }) }
+    }
+
+    /// Which engine keeps the database.
+    pub fn engine_kind(&self) -> EngineKind {
+        self.shared.kind
     }
 
     /// Blocks this thread for `time`.

@@ -22,7 +22,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         &["firn-engine", "firn-format", "firn-storage", "firn-arena", "firn-jobs", "firn-maintenance"],
     ),
     ("firn-hashlog", &["firn-engine", "firn-format", "firn-storage", "firn-arena", "firn-maintenance"]),
-    ("firn", &["firn-engine", "firn-tree", "firn-jobs", "firn-storage"]),
+    ("firn", &["firn-engine", "firn-tree", "firn-hashlog", "firn-jobs", "firn-format", "firn-storage"]),
     ("firn-server", &["firn", "firn-engine", "firn-format", "firn-lua", "firn-protocol"]),
     ("firn-bench", &["firn", "firn-engine", "firn-protocol"]),
     ("firn-cli", &["*"]),

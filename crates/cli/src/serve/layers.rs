@@ -170,13 +170,13 @@ fn from_file(file: &ConfigFile) -> Result<Options> {
     parsed(pairs, &in_file).map_err(|what| file.failure(what))
 }
 
-/// What `file` amounts to, as a file: all of the engine's settings, and of the server's those that
+/// What `file` amounts to, as a file: all of the engines' settings, and of the server's those that
 /// it names.
 ///
 /// # Errors
 /// A setting is wrong, with what to write.
 pub(crate) fn checked(file: &ConfigFile) -> Result<String> {
-    let mut text = file.settings()?.to_toml();
+    let mut text = file.engines_to_toml()?;
     let said: Vec<String> = from_file(file)?
         .values()
         .into_iter()

@@ -26,7 +26,8 @@ fn a_wrong_file_is_refused_with_the_setting_and_the_remedy() {
     refused("memory_byte = 0", 1, &["did you mean `memory_bytes`?"]);
     refused("separate_bytes = 0", 1, &["`separate_bytes` is in the wrong table", "below [tree]"]);
     refused("memory_bytes", 1, &["not valid TOML at line 1"]);
-    refused("[oxen]\ncount = 1", 1, &["there is no table [oxen]; there are [tree] and [serve]"]);
+    refused("[oxen]\ncount = 1", 1, &["there is no table [oxen]; there are [tree], [hash] and [serve]"]);
+    refused("[hash]\npage_bytes = 5", 1, &["firn.toml", "page_bytes", "a power of two"]);
     refused("[serve]\nprot = 1", 1, &["firn.toml: there is no `prot` of [serve]"]);
     refused("memory_bytes = \"4X\"", 1, &["`memory_bytes = \"4X\"`", "\"512M\""]);
     fs::remove_file(&file).expect("removed");
@@ -41,11 +42,13 @@ fn settings_for_experts_are_printed_apart() {
     assert!(settings.contains("memory_bytes") && settings.contains("tree.separate_bytes"), "{help}");
     assert!(experts.contains("read_threads") && experts.contains("tree.block_bytes"), "{help}");
     let printed = firn(&["config"]).ended(0);
-    let tables: Vec<&str> = printed.split("\n[tree]\n").collect();
-    let [every, tree] = tables.as_slice() else { panic!("one table: {printed}") };
-    for (table, everyone, expert) in
-        [(every, "\nmemory_bytes = ", "\nread_threads = "), (tree, "\nseparate_bytes = ", "\nblock_bytes = ")]
-    {
+    let (every, rest) = printed.split_once("\n[tree]\n").expect("a table");
+    let (tree, hash) = rest.split_once("\n[hash]\n").expect("another table");
+    for (table, everyone, expert) in [
+        (every, "\nmemory_bytes = ", "\nread_threads = "),
+        (tree, "\nseparate_bytes = ", "\nblock_bytes = "),
+        (hash, "\nredo_bytes_max = ", "\nindex_bytes_max = "),
+    ] {
         let (above, below) = table.split_once("\n# For experts: ").expect("a title above those for experts");
         assert!(above.contains(everyone) && below.contains(expert), "{table}");
     }

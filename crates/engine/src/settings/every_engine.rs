@@ -46,6 +46,11 @@ macro_rules! settings_of_every_engine {
                     engine: E::for_memory(memory_bytes),
                 }
             }
+
+            /// What every engine is told as it is here, beside the settings of another `engine`.
+            pub fn for_engine<O>(&self, engine: O) -> Settings<O> {
+                Settings { $($name: self.$name.clone(),)+ engine }
+            }
         }
     };
 }

@@ -18,6 +18,16 @@ engine_settings! {
         tests "at least 1", |s| s.engine.box_bytes >= 1;
 }
 
+engine_settings! {
+    /// Settings of another engine, which keeps bags.
+    struct BagSettings in "bags";
+
+    /// Bags that are filled at once.
+    bag_count: usize, Expert,
+        "2", |_| 2,
+        "1 to 8", |s| (1..=8).contains(&s.engine.bag_count), "choose a number in that range";
+}
+
 type Boxes = Settings<BoxSettings>;
 
 fn refused(text: &str) -> String {
@@ -40,6 +50,15 @@ fn an_engine_has_a_table_of_its_own() {
     assert_eq!(Boxes::from_toml(&settings.to_toml()).expect("its own text"), settings);
     let value = toml::Value::try_from(&settings).expect("serde");
     assert_eq!(value.try_into::<Boxes>().expect("serde"), settings);
+}
+
+#[test]
+fn what_every_engine_is_told_is_kept_beside_another_engines_settings() {
+    let boxes = Boxes { durability: Durability::Disk, ..Boxes::for_memory(64 * MIB) };
+    let bags = boxes.for_engine(BagSettings { bag_count: 3 });
+    let expected = Settings { durability: Durability::Disk, ..Settings::<BagSettings>::for_memory(64 * MIB) };
+    assert_eq!(bags, expected.with_engine(|bags| bags.bag_count = 3));
+    assert!(bags.table_to_toml().starts_with("[bags]\n") && bags.to_toml().ends_with(&bags.table_to_toml()));
 }
 
 #[test]
@@ -106,10 +125,20 @@ fn settings_for_experts_stand_apart() {
         ],
     );
     follow(
-        &Boxes::to_page(),
-        &["| `memory_bytes` |", "| `box_count` |", "## For experts", "| `box_bytes` |"],
+        &Boxes::to_page::<BagSettings>(),
+        &[
+            "| `memory_bytes` |",
+            "`[boxes]`",
+            "| `box_count` |",
+            "`[bags]`",
+            "## For experts",
+            "| `box_bytes` |",
+            "`[bags]`",
+            "| `bag_count` |",
+        ],
     );
-    follow(&Boxes::to_names(), &["memory_bytes", "boxes.box_count", "For experts", "boxes.box_bytes"]);
+    let names = ["memory_bytes", "boxes.box_count", "For experts", "boxes.box_bytes", "bags.bag_count"];
+    follow(&Boxes::to_names::<BagSettings>(), &names);
 }
 
 #[test]

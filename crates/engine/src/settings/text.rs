@@ -24,22 +24,27 @@ impl<E: EngineSettings> Settings<E> {
     /// The settings as TOML that [`from_toml`](Self::from_toml) reads back, every field with its
     /// meaning, default and range as a comment. In each table those for experts come last.
     pub fn to_toml(&self) -> String {
+        format!("{}\n{}", self.all_explained(Self::FIELDS), self.table_to_toml())
+    }
+
+    /// The engine's own table alone, as [`to_toml`](Self::to_toml) has it.
+    pub fn table_to_toml(&self) -> String {
+        format!("[{}]\n\n{}", E::TABLE, self.all_explained(E::FIELDS))
+    }
+
+    /// Those of `fields` with their explanations, those for experts last.
+    fn all_explained(&self, fields: &[Field<Self>]) -> String {
         let mut text = String::new();
-        for (table, fields) in [(None, Self::FIELDS), (Some(E::TABLE), E::FIELDS)] {
-            if let Some(table) = table {
-                text.push_str(&format!("[{table}]\n\n"));
-            }
-            let of = |audience| fields.iter().filter(move |field: &&Field<Self>| field.audience == audience);
-            for field in of(Audience::Everyone) {
-                text.push_str(&self.explained(field));
-            }
-            let mut experts = of(Audience::Expert).peekable();
-            if experts.peek().is_some() {
-                text.push_str(EXPERTS);
-            }
-            for field in experts {
-                text.push_str(&self.explained(field));
-            }
+        let of = |audience| fields.iter().filter(move |field: &&Field<Self>| field.audience == audience);
+        for field in of(Audience::Everyone) {
+            text.push_str(&self.explained(field));
+        }
+        let mut experts = of(Audience::Expert).peekable();
+        if experts.peek().is_some() {
+            text.push_str(EXPERTS);
+        }
+        for field in experts {
+            text.push_str(&self.explained(field));
         }
         text.truncate(text.trim_end().len() + 1);
         text

@@ -2,6 +2,7 @@
 
 mod examples;
 mod opening;
+mod engines;
 mod settings;
 mod handles;
 mod keyspaces;

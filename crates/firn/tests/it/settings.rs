@@ -86,7 +86,7 @@ fn the_page_of_settings_is_the_list() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/operate/settings.md");
     let page = fs::read_to_string(path).expect("docs/operate/settings.md");
     let (head, _) = page.split_once("## Settings\n").expect("the list begins under this title");
-    let expected = format!("{head}{}", Settings::to_page());
+    let expected = format!("{head}{}", Settings::to_page::<firn::HashSettings>());
     if is_updating() {
         fs::write(path, &expected).expect("written");
     } else {

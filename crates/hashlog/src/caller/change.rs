@@ -2,7 +2,7 @@
 
 use firn_engine::{Change, KeyspaceId, Position, Result, Rmw, RmwAnswer, UpdateFn, check_value_bytes};
 
-use super::{Caller, Looked, Tried, VALUE_BYTES_MAX};
+use super::{Caller, Looked, Tried};
 use crate::ops::{Attempt, Key, parts_of, reference_of, tombstone_of};
 
 impl Caller {
@@ -51,7 +51,7 @@ impl Caller {
                 }
                 None => tombstone_of(key),
                 Some(new) => {
-                    check_value_bytes(new.len() as u64, VALUE_BYTES_MAX)?;
+                    check_value_bytes(new.len() as u64, self.value_bytes_max())?;
                     let parts = parts_of(key, new, expires_at_ms);
                     if self.database.store.log.holds(&parts) {
                         parts
@@ -117,8 +117,9 @@ impl Caller {
             }
         }
         let mut answer = None;
+        let max = self.value_bytes_max();
         let mut f = |value: Option<&[u8]>| {
-            let (change, answered) = rmw.apply(value, VALUE_BYTES_MAX)?;
+            let (change, answered) = rmw.apply(value, max)?;
             answer = Some(answered);
             Ok(change)
         };

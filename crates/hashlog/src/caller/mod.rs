@@ -22,12 +22,6 @@ use crate::epoch::Inside;
 use crate::ops::{Access, Attempt, Key, Store, operand_of, parts_of, reference_of};
 use crate::sync::Patience;
 
-/// Longest key.
-pub(crate) const KEY_BYTES_MAX: usize = 0xffff;
-
-/// Longest value.
-pub(crate) const VALUE_BYTES_MAX: u64 = u32::MAX as u64;
-
 /// One session's way into the database.
 #[derive(Debug)]
 pub(crate) struct Caller {
@@ -103,7 +97,7 @@ impl Caller {
     /// Refuses what no write may be.
     pub(crate) fn check(&self, op: &Op<'_>) -> Result<()> {
         self.check_key(op.keyspace, op.key)?;
-        check_value_bytes(op.value.len() as u64, VALUE_BYTES_MAX)?;
+        check_value_bytes(op.value.len() as u64, self.value_bytes_max())?;
         if op.kind == OpKind::Merge && self.database.keyspaces.get(op.keyspace)?.operator.is_none() {
             return Err(Error::invalid(format!("{} has no merge operator", op.keyspace)));
         }
@@ -113,11 +107,18 @@ impl Caller {
     /// Refuses keys that there cannot be.
     pub(crate) fn check_key(&self, keyspace: KeyspaceId, key: &[u8]) -> Result<()> {
         self.database.keyspaces.check(keyspace)?;
-        if key.len() > KEY_BYTES_MAX {
+        let max = self.database.env.settings.key_bytes_max;
+        if key.len() > max {
             let found = key.len();
-            return Err(Error::invalid(format!("a key of {found} bytes: {KEY_BYTES_MAX} is the limit")));
+            let message = format!("a key of {found} bytes is longer than key_bytes_max = {max}");
+            return Err(Error::invalid(message));
         }
         Ok(())
+    }
+
+    /// Longest value that is written.
+    pub(crate) fn value_bytes_max(&self) -> u64 {
+        self.database.env.settings.value_bytes_max
     }
 
     /// Does one operation of a batch by itself.

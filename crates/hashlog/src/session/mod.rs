@@ -16,7 +16,7 @@ use firn_engine::{
     Values, WriteOptions, check_value_bytes,
 };
 
-use crate::caller::{Caller, Looked, VALUE_BYTES_MAX, not_shared};
+use crate::caller::{Caller, Looked, not_shared};
 use crate::database::Database;
 use crate::ops::Key;
 use line::Line;
@@ -111,7 +111,7 @@ impl HashSession {
         let durability = self.durability(options)?;
         let caller = self.caller()?;
         caller.check_key(keyspace, key)?;
-        check_value_bytes(source.value_bytes(), VALUE_BYTES_MAX)?;
+        check_value_bytes(source.value_bytes(), caller.value_bytes_max())?;
         let position = match caller.is_short(key, source.value_bytes()) {
             true => {
                 let value = source.whole()?;
@@ -350,7 +350,7 @@ impl Session for HashSession {
                 Ok(Completion::Modified(position, answer))
             })));
         }
-        let (mut f, answer) = rmw.as_update(VALUE_BYTES_MAX);
+        let (mut f, answer) = rmw.as_update(self.database.env.settings.value_bytes_max);
         let key = key.to_vec();
         Ok(Outcome::Pending(self.line.push(move |caller| {
             caller.promise(durability);

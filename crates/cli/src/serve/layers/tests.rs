@@ -71,7 +71,7 @@ fn what_nobody_knows_is_refused_with_what_there_is() {
         (&[], "[serve]\nthreads = 0", &["`threads` of [serve] = 0 is wrong", "at least 1"]),
         (&[("FIRN_SERVE_THREADS", "0")], "", &["FIRN_SERVE_THREADS = 0 is wrong", "at least 1"]),
         (&[], "background_nice = -20", &["`background_nice = -20` must be 0 to 19"]),
-        (&[], "[server]\nport = 1", &["there is no table [server]; there are [tree] and [serve]"]),
+        (&[], "[server]\nport = 1", &["there is no table [server]; there are [tree], [hash] and [serve]"]),
         (&[], "memory_byte = 1", &["did you mean `memory_bytes`?"]),
     ];
     for (environment, file, words) in cases {
