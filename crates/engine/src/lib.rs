@@ -52,6 +52,7 @@ mod stats;
 #[path = "engine.rs"]
 mod contract;
 mod error;
+mod verify; // what a verification finds
 pub mod settings;
 pub mod blocking;
 pub mod future;
@@ -77,6 +78,7 @@ pub use semantics::{CompactionFilter, FilterVerdict, Identity, MergeOperator, Pr
 pub use session::{OrderedSession, Session, WriteOptions};
 pub use snapshot::{ReadAt, Snapshot, SnapshotPin};
 pub use source::ValueSource;
-pub use stats::{KeyspaceStats, SharedCacheStats, Stats, TreeKeyspaceStats, TreeStats};
+pub use stats::{HashStats, KeyspaceStats, SharedCacheStats, Stats, TreeKeyspaceStats, TreeStats};
 pub use update::{Change, UpdateFn};
 pub use values::Values;
+pub use verify::{Finding, Severity, VerifyProgress, VerifyReport, VerifyTotals};

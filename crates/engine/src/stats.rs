@@ -97,6 +97,33 @@ pub struct Stats {
     pub keyspaces: Vec<KeyspaceStats>,
     /// What the ordered engine counts; `None` = the engine is another one.
     pub tree: Option<TreeStats>,
+    /// What the hashed engine counts; `None` = the engine is another one.
+    pub hash: Option<HashStats>,
+}
+
+/// What the hashed engine counts. Fields are as those of [`Stats`], whose log is the redo log.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct HashStats {
+    /// Memory of the index.
+    pub index_bytes: u64,
+    /// Bytes of the hybrid log that are in memory.
+    pub resident_bytes: u64,
+    /// Memory of copies of records that were read from segments.
+    pub cache_bytes: u64,
+    /// Segments of the hybrid log.
+    pub segment_count: u64,
+    /// Their bytes, whole ones each.
+    pub segment_bytes: u64,
+    /// Bytes of records written to segments, those that compaction copied among them.
+    pub flush_write_bytes_total: u64,
+    /// Bytes written of values that lie alone.
+    pub value_write_bytes_total: u64,
+    /// Bytes of segments that compaction went over.
+    pub compaction_read_bytes_total: u64,
+    /// Bytes of them that lived, and were copied to the end of the log.
+    pub compaction_copy_bytes_total: u64,
+    /// Checkpoints taken.
+    pub checkpoint_count: u64,
 }
 
 /// What the ordered engine counts. Fields are as those of [`Stats`].
@@ -189,7 +216,15 @@ impl Stats {
     /// Every byte handed to a device for writing.
     pub fn device_write_bytes_total(&self) -> u64 {
         let tree = self.tree.as_ref().map_or(0, TreeStats::device_write_bytes_total);
-        self.log_write_bytes_total + self.manifest_write_bytes_total + tree
+        let hash = self.hash.as_ref().map_or(0, HashStats::device_write_bytes_total);
+        self.log_write_bytes_total + self.manifest_write_bytes_total + tree + hash
+    }
+}
+
+impl HashStats {
+    /// Bytes of segments and of values that lie alone handed to a device for writing.
+    pub fn device_write_bytes_total(&self) -> u64 {
+        self.flush_write_bytes_total + self.value_write_bytes_total
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::path::Path;
+use std::str::FromStr;
 
 use firn_engine::{Error, Result};
 use firn_format::file_name::{FileName, parse};
@@ -118,6 +119,15 @@ fn changes_of(storage: &dyn Storage, name: &str) -> Option<Vec<Change>> {
     let mut bytes = vec![0; usize::try_from(file.len()).ok()?];
     file.read_at(0, &mut bytes).ok()?;
     Some(ManifestEdit::decode(&bytes).ok()?.changes)
+}
+
+impl FromStr for EngineKind {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self> {
+        Self::from_name(name)
+            .ok_or_else(|| Error::invalid(format!("there is no engine `{name}`; there are tree and hashlog")))
+    }
 }
 
 impl fmt::Display for EngineKind {

@@ -104,11 +104,11 @@ pub use engine_kind::EngineKind;
 pub use firn_engine::blocking::{Blocking, OrderedBlocking};
 pub use firn_engine::{
     Batch, BatchLimit, Change, CompactionFilter, Completion, Compression, DatabaseCopy, Direction,
-    Durability, Engine, Error, ErrorKind, FilterVerdict, KEYSPACE_DEFAULT, KeyspaceId, KeyspaceSettings,
-    KeyspaceStats, Location, MergeOperator, Notifier, Op, OpKind, Ordered, OrderedBatch, OrderedOp,
-    OrderedOpKind, OrderedReadSet, OrderedSession, Outcome, Position, PrefixExtractor, ReadAt, ReadRange,
-    ReadSet, Result, Rmw, RmwAnswer, ScanBatch, ScanRange, Session, Snapshot, Stats, Ticket, Values,
-    WriteOptions, future,
+    Durability, Engine, Error, ErrorKind, FilterVerdict, Finding, KEYSPACE_DEFAULT, KeyspaceId,
+    KeyspaceSettings, KeyspaceStats, Location, MergeOperator, Notifier, Op, OpKind, Ordered, OrderedBatch,
+    OrderedOp, OrderedOpKind, OrderedReadSet, OrderedSession, Outcome, Position, PrefixExtractor, ReadAt,
+    ReadRange, ReadSet, Result, Rmw, RmwAnswer, ScanBatch, ScanRange, Session, Severity, Snapshot, Stats,
+    Ticket, Values, VerifyProgress, VerifyReport, VerifyTotals, WriteOptions, future,
 };
 /// Settings of the hashed engine alone; [`Builder::hash_settings`] takes them.
 pub use firn_hashlog::HashSettings;
@@ -117,7 +117,7 @@ pub use firn_jobs as jobs;
 /// Components that [`Builder`] takes: backends for files ([`storage::backend`]), openers of
 /// backends by name ([`storage::backend::Registry`]), clocks.
 pub use firn_storage as storage;
-pub use firn_tree::{Finding, Settings, Severity, TreeSettings, VerifyProgress, VerifyReport, VerifyTotals};
+pub use firn_tree::{Settings, TreeSettings};
 pub use ingestion::Ingestion;
 pub use keyspace::Keyspace;
 pub use point_db::PointDb;

@@ -3,12 +3,15 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use firn_engine::{Result, Semantics};
+use firn_engine::{Result, Semantics, VerifyProgress, VerifyReport};
+use firn_storage::Storage;
 use firn_storage::backend::{Local, LocalOptions};
-use firn_tree::{VerifyOptions, VerifyProgress, VerifyReport};
+use firn_tree::VerifyOptions;
 
-/// Checks every checksum, reference and invariant of the database in the directory `path`, and
-/// changes nothing.
+use crate::EngineKind;
+
+/// Checks every checksum, reference and invariant of the database in the directory `path`,
+/// whichever engine keeps it, and changes nothing.
 ///
 /// ```no_run
 /// # fn main() -> firn::Result<()> {
@@ -30,5 +33,11 @@ use firn_tree::{VerifyOptions, VerifyProgress, VerifyReport};
 /// a newer release wrote it. Damage is no error: it is in the report.
 pub fn verify(path: impl AsRef<Path>, mut progress: impl FnMut(VerifyProgress)) -> Result<VerifyReport> {
     let local = Local::open(path, LocalOptions { create: false }).map_err(firn_tree::storage_error)?;
-    firn_tree::verify(VerifyOptions { storage: Arc::new(local), semantics: Semantics::new() }, &mut progress)
+    let storage: Arc<dyn Storage> = Arc::new(local);
+    match EngineKind::of_storage(&*storage)? {
+        Some(EngineKind::Hash) => firn_hashlog::verify(&storage, &mut progress),
+        Some(EngineKind::Tree) | None => {
+            firn_tree::verify(VerifyOptions { storage, semantics: Semantics::new() }, &mut progress)
+        }
+    }
 }

@@ -2,12 +2,12 @@
 
 use std::io::Read;
 use std::path::Path;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use firn_engine::{
-    DatabaseCopy, Engine, Error, ErrorKind, KEYSPACE_DEFAULT, KeyspaceId, KeyspaceSettings, KeyspaceStats,
-    Ordered, Position, Result, Session, Snapshot, Stats, ValueSource, WriteOptions,
+    DatabaseCopy, Engine, Error, ErrorKind, HashStats, KEYSPACE_DEFAULT, KeyspaceId, KeyspaceSettings,
+    KeyspaceStats, Ordered, Position, Result, Session, Snapshot, Stats, ValueSource, WriteOptions,
 };
 use firn_format::manifest::Change;
 use firn_maintenance::{step, wait_until};
@@ -82,6 +82,27 @@ impl Drop for HashLog {
     fn drop(&mut self) {
         // There is no caller to return the error to; the redo log keeps what was acknowledged.
         let _ignored = self.close();
+    }
+}
+
+impl Database {
+    /// What this engine alone counts.
+    fn hash_stats(&self) -> HashStats {
+        let (segments, words) = self.device.bases();
+        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let counters = &self.counters;
+        HashStats {
+            index_bytes: self.store.index.bytes(),
+            resident_bytes: self.store.log.used_bytes(),
+            cache_bytes: self.store.cache.as_ref().map_or(0, crate::read_cache::ReadCache::bytes),
+            segment_count: segments.len() as u64,
+            segment_bytes: 8 * words * segments.len() as u64,
+            flush_write_bytes_total: count(&counters.flush_bytes),
+            value_write_bytes_total: count(&self.values.written_bytes),
+            compaction_read_bytes_total: count(&counters.compacted_bytes),
+            compaction_copy_bytes_total: count(&counters.copied_bytes),
+            checkpoint_count: count(&counters.checkpoints),
+        }
     }
 }
 
@@ -204,18 +225,19 @@ impl Engine for HashLog {
             ..KeyspaceStats::default()
         };
         let failure = database.maintenance.failure.get();
+        let (redo, hash) = (database.store.redo.as_ref(), database.hash_stats());
         Stats {
             durability: database.env.settings.durability,
             user_write_bytes_total: database.counters.user_write_bytes.load(Ordering::Relaxed),
-            memory_bytes: database.store.index.bytes()
-                + database.store.log.used_bytes()
-                + database.store.cache.as_ref().map_or(0, crate::read_cache::ReadCache::bytes),
+            log_write_bytes_total: redo.map_or(0, crate::redo::Redo::bytes_total),
+            memory_bytes: hash.index_bytes + hash.resident_bytes + hash.cache_bytes,
             memory_bytes_max: database.env.settings.memory_bytes,
-            log_bytes: database.store.redo.as_ref().map_or(0, crate::redo::Redo::bytes),
+            log_bytes: redo.map_or(0, crate::redo::Redo::bytes),
             read_miss_count: database.counters.device_reads.load(Ordering::Relaxed),
             snapshot_count: database.snapshots.count(),
             write_failure: failure.map(ToString::to_string),
             keyspaces: keyspaces.iter().map(stats_of).collect(),
+            hash: Some(hash),
             ..Stats::default()
         }
     }

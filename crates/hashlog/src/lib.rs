@@ -55,6 +55,8 @@ mod copy;
 mod caller; // a session's calls, waiting included
 mod session;
 mod hash_log;
+mod verify; // reading all of it
 
 pub use hash_log::HashLog;
 pub use settings::{Background, HashOptions, HashSettings, Settings};
+pub use verify::verify;

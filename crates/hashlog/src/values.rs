@@ -28,6 +28,8 @@ const PIECE_BYTES: usize = 1 << 20;
 pub(crate) struct Values {
     storage: Arc<dyn Storage>,
     next: AtomicU64,
+    /// Bytes that were written since the opening.
+    pub(crate) written_bytes: AtomicU64,
     /// Written, and not synced yet.
     unsynced: Mutex<Vec<Arc<dyn WriteFile>>>,
     /// Held by the caller that syncs, until all that was written before is: others wait for it.
@@ -40,7 +42,13 @@ impl Values {
     pub(crate) fn new(storage: &Arc<dyn Storage>) -> Result<Self> {
         let numbers = numbers(storage)?;
         let next = AtomicU64::new(numbers.last().map_or(0, |last| last + 1));
-        Ok(Self { storage: Arc::clone(storage), next, unsynced: Mutex::default(), syncing: Mutex::default() })
+        Ok(Self {
+            storage: Arc::clone(storage),
+            next,
+            written_bytes: AtomicU64::new(0),
+            unsynced: Mutex::default(),
+            syncing: Mutex::default(),
+        })
     }
 
     /// Writes a value; answers its reference.
@@ -76,6 +84,7 @@ impl Values {
             file.write_at(at, &piece).map_err(from_storage)?;
             hasher.update(&piece);
             at += piece.len() as u64;
+            self.written_bytes.fetch_add(piece.len() as u64, Ordering::Relaxed);
         }
         Ok(hasher.finish())
     }

@@ -61,9 +61,10 @@ mod tree;
 mod verify;
 mod repair;
 
+pub use firn_engine::{Finding, Severity, VerifyProgress, VerifyReport, VerifyTotals};
 pub use firn_maintenance::from_storage as storage_error;
 pub use records::Records;
 pub use repair::{RepairOptions, RepairStep, repair};
 pub use settings::{Background, Settings, TreeOptions, TreeSettings};
 pub use tree::Tree;
-pub use verify::{Finding, Severity, VerifyOptions, VerifyProgress, VerifyReport, VerifyTotals, verify};
+pub use verify::{VerifyOptions, verify};

@@ -85,6 +85,7 @@ pub(crate) fn stats(database: &Database) -> Stats {
         write_failure: database.commit.log.poison().map(ToString::to_string),
         shared_cache: database.files.storage.cache_counters().map(shared_cache_stats),
         jobs: database.maintenance.jobs.stats(),
+        hash: None,
         tree: Some(tree),
         keyspaces: version.live().map(|keyspace| keyspace_stats(keyspace)).collect(),
     }

@@ -19,10 +19,9 @@ mod tables;
 mod blobs;
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::Arc;
 
-use firn_engine::{Error, Result, Semantics};
+use firn_engine::{Error, Result, Semantics, Severity, VerifyProgress, VerifyReport};
 use firn_format::file_name::{FileName, parse};
 use firn_storage::backend::refuse_earlier_build;
 use firn_storage::{FileBytes, Storage};
@@ -38,105 +37,6 @@ pub struct VerifyOptions {
     /// Prefix extractors: filters of prefixes are checked where theirs is known. No other code is
     /// needed here.
     pub semantics: Semantics,
-}
-
-/// How far a verification has come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct VerifyProgress {
-    /// Bytes read and checked so far.
-    pub bytes_done: u64,
-    /// Bytes there are to read. Part of the tables may count twice: they are compared with one
-    /// another.
-    pub bytes_total: u64,
-}
-
-/// What a finding means.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Severity {
-    /// Something the database promises to hold is missing or is not what was written.
-    Damage,
-    /// Bytes that belong to nothing (an unfinished job, the tail a crash left); the next opening
-    /// for writing removes or ignores them.
-    Leftover,
-}
-
-/// One thing that is not as it should be.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Finding {
-    /// Whether it matters.
-    pub severity: Severity,
-    /// Name of the file in the database's directory.
-    pub file: String,
-    /// Byte offset in the file, where known.
-    pub offset: Option<u64>,
-    /// What was expected and what was found, one line.
-    pub message: String,
-}
-
-impl fmt::Display for Finding {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let severity = match self.severity {
-            Severity::Damage => "damage",
-            Severity::Leftover => "leftover",
-        };
-        write!(f, "{severity}: {}", self.file)?;
-        if let Some(offset) = self.offset {
-            write!(f, " at offset {offset}")?;
-        }
-        write!(f, ": {}", self.message)
-    }
-}
-
-/// How much was looked at.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct VerifyTotals {
-    /// Files in the directory, the lock file included.
-    pub files: u64,
-    /// Their bytes.
-    pub bytes: u64,
-    /// Keyspaces the manifest names.
-    pub keyspaces: u64,
-    /// Manifest edits.
-    pub manifest_edits: u64,
-    /// Log segments that belong to the log.
-    pub log_segments: u64,
-    /// Records in the log that are in no table yet.
-    pub log_records: u64,
-    /// Tables the manifest names.
-    pub tables: u64,
-    /// Entries in them that were read; range tombstones not included.
-    pub table_entries: u64,
-    /// Blob segments the manifest names.
-    pub blob_segments: u64,
-    /// Values in them that something refers to.
-    pub values: u64,
-    /// Tables whose filter of prefixes was not checked because its extractor is not known here.
-    pub prefix_filters_unchecked: u64,
-    /// Findings beyond the number that a report keeps.
-    pub findings_left_out: u64,
-}
-
-/// What a verification found.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct VerifyReport {
-    /// In the order in which they were found; at most 1000.
-    pub findings: Vec<Finding>,
-    /// How much was looked at.
-    pub totals: VerifyTotals,
-    /// Names of all keyspaces.
-    pub keyspaces: Vec<String>,
-}
-
-impl VerifyReport {
-    /// Whether there is no damage; leftovers do not count.
-    pub fn is_sound(&self) -> bool {
-        self.damage().next().is_none() && self.totals.findings_left_out == 0
-    }
-
-    /// The findings that are damage.
-    pub fn damage(&self) -> impl Iterator<Item = &Finding> {
-        self.findings.iter().filter(|finding| finding.severity == Severity::Damage)
-    }
 }
 
 /// Checks every checksum, reference and invariant of a database and changes nothing.
@@ -193,9 +93,6 @@ pub fn verify(options: VerifyOptions, progress: &mut dyn FnMut(VerifyProgress)) 
     }
 }
 
-/// Most findings that a report keeps.
-const FINDINGS_MAX: usize = 1000;
-
 /// A verification under way.
 struct Verifier<'p> {
     storage: Arc<dyn Storage>,
@@ -211,12 +108,7 @@ struct Verifier<'p> {
 
 impl Verifier<'_> {
     fn note(&mut self, severity: Severity, file: &str, offset: Option<u64>, message: impl Into<String>) {
-        if self.report.findings.len() >= FINDINGS_MAX {
-            self.report.totals.findings_left_out += 1;
-            return;
-        }
-        let message = message.into();
-        self.report.findings.push(Finding { severity, file: file.to_owned(), offset, message });
+        self.report.note(severity, file, offset, message);
     }
 
     fn damage(&mut self, file: &str, offset: Option<u64>, message: impl Into<String>) {

@@ -18,6 +18,7 @@ impl fmt::Display for Stats {
         let subjects = [
             self.trouble(),
             self.memory(&tree),
+            self.hashed(),
             self.disk(&tree),
             self.writes(&tree),
             self.reads(&tree),
@@ -124,6 +125,21 @@ impl Stats {
         subject.bytes("buffer, with its log", tree.buffer_bytes);
         subject.bytes("relocations of values", tree.blobs.relocation_bytes);
         subject.count("snapshots", self.snapshot_count);
+        subject
+    }
+
+    fn hashed(&self) -> Subject {
+        let mut subject = Subject::new("hashed engine, counters since the opening");
+        let Some(hash) = &self.hash else { return subject };
+        subject.bytes("index", hash.index_bytes);
+        subject.bytes("log in memory", hash.resident_bytes);
+        subject.bytes("cache of records", hash.cache_bytes);
+        subject.sized("segments on disk", hash.segment_count, hash.segment_bytes);
+        subject.bytes("written to segments", hash.flush_write_bytes_total);
+        subject.bytes("values of their own", hash.value_write_bytes_total);
+        subject.count("checkpoints", hash.checkpoint_count);
+        subject.bytes("compacted", hash.compaction_read_bytes_total);
+        subject.bytes("  of it copied", hash.compaction_copy_bytes_total);
         subject
     }
 

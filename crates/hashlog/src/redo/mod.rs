@@ -55,6 +55,8 @@ pub(crate) struct Redo {
     bytes: AtomicU64,
     /// As many of them lie before the last turn.
     turned_bytes: AtomicU64,
+    /// Those of before, since the opening.
+    bytes_before: AtomicU64,
 }
 
 /// The files of a generation, made before an operation could wait for them.
@@ -85,6 +87,7 @@ impl Redo {
             is_behind: AtomicBool::new(false),
             bytes: AtomicU64::new(0),
             turned_bytes: AtomicU64::new(0),
+            bytes_before: AtomicU64::new(0),
         })
     }
 
@@ -147,6 +150,11 @@ impl Redo {
     /// Bytes of entries since the last checkpoint.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of entries since the opening.
+    pub(crate) fn bytes_total(&self) -> u64 {
+        self.bytes_before.load(Ordering::Relaxed) + self.bytes()
     }
 
     /// Makes everything that was appended survive loss of power. Appending goes on meanwhile.
@@ -214,7 +222,9 @@ impl Redo {
     /// A checkpoint has what generations before `generation` hold: removes their files.
     pub(crate) fn remove_before(&self, generation: u64) -> Result<()> {
         lock(&self.ended).clear();
-        self.bytes.fetch_sub(self.turned_bytes.swap(0, Ordering::Relaxed), Ordering::Relaxed);
+        let turned = self.turned_bytes.swap(0, Ordering::Relaxed);
+        self.bytes_before.fetch_add(turned, Ordering::Relaxed);
+        self.bytes.fetch_sub(turned, Ordering::Relaxed);
         for (name, _) in self.storage.list().map_err(from_storage)? {
             if let Some(file_name::FileName::Redo { generation: found, .. }) = file_name::parse(&name)
                 && found < generation

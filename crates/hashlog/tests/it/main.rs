@@ -8,3 +8,5 @@ mod compaction;
 mod read_cache;
 mod checkpoints;
 mod storage;
+mod verify;
+mod stats;

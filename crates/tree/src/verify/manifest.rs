@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use firn_engine::{KEYSPACE_DEFAULT, KeyspaceSettings, Result};
+use firn_engine::{KEYSPACE_DEFAULT, KeyspaceSettings, Result, Severity};
 use firn_format::Position;
 use firn_format::file_name::{FileName, manifest_edit};
 use firn_format::manifest::{Change, ManifestEdit};
 
-use super::{Severity, Verifier, no_database};
+use super::{Verifier, no_database};
 use crate::error::from_format;
 use crate::version::state::State;
 
