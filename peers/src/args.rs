@@ -30,7 +30,8 @@ struct Command<S: Args> {
 /// What a comparison adds to a suite.
 #[derive(Clone, Debug, Args)]
 pub struct CompareArgs {
-    /// Engines: firn, rocksdb, rocksdb-blob, fjall, fjall-kvsep, lmdb, redb
+    /// Engines: firn, hashlog, rocksdb, rocksdb-blob, fjall, fjall-kvsep, lmdb, redb. With hashlog,
+    /// whose keys have no order, workloads that need order are left out, or refused if named
     #[arg(long, value_name = "NAME,…", value_delimiter = ',', default_value = "firn,rocksdb")]
     pub engines: Vec<String>,
     /// Which benchmarks: ycsb or db; the other options are those of `firn bench ycsb` and `firn
@@ -52,6 +53,16 @@ pub struct CompareArgs {
     /// RocksDB's shared library
     #[arg(long, value_name = "FILE", default_value_os_t = native::rocksdb())]
     pub rocksdb_library: PathBuf,
+}
+
+/// Firn's engine whose keys have no order.
+const HASHED: &str = "hashlog";
+
+impl CompareArgs {
+    /// Whether an engine takes part that keeps keys in no order.
+    fn is_without_order(&self) -> bool {
+        self.engines.iter().any(|name| name == HASHED)
+    }
 }
 
 /// What the parent tells a child.
@@ -134,13 +145,19 @@ pub fn parse() -> Result<Task> {
     if is_db {
         let mut command = Command::<DbArgs>::parse_from(parsed);
         command.suite.run.memory_bytes.get_or_insert(MEMORY_BYTES_DEFAULT);
-        let suite = Box::new(DbSuite::new(&command.suite, false)?);
+        let mut suite = Box::new(DbSuite::new(&command.suite, false)?);
+        if command.compare.is_without_order() {
+            suite.leave_out_order(&command.suite, HASHED)?;
+        }
         let DbArgs { run, output, .. } = command.suite;
         Ok(task(command.child, Job { compare: command.compare, suite, run, output, words: rest }))
     } else {
         let mut command = Command::<YcsbArgs>::parse_from(parsed);
         command.suite.run.memory_bytes.get_or_insert(MEMORY_BYTES_DEFAULT);
-        let suite = Box::new(YcsbSuite::new(&command.suite, false)?);
+        let mut suite = Box::new(YcsbSuite::new(&command.suite, false)?);
+        if command.compare.is_without_order() {
+            suite.leave_out_order(&command.suite, HASHED)?;
+        }
         let YcsbArgs { run, output, .. } = command.suite;
         Ok(task(command.child, Job { compare: command.compare, suite, run, output, words: rest }))
     }

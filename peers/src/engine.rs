@@ -11,8 +11,9 @@ mod redb;
 mod rocksdb;
 
 /// Names of the engines there are.
-pub const NAMES: [&str; 9] = [
+pub const NAMES: [&str; 10] = [
     "firn",
+    "hashlog",
     "firn-values",
     "firn-values-2x",
     "rocksdb",
@@ -30,6 +31,7 @@ pub const NAMES: [&str; 9] = [
 pub fn factory(name: &str, args: &CompareArgs) -> Result<Box<dyn TargetFactory>> {
     Ok(match name {
         "firn" => Box::new(FirnFactory::new()),
+        "hashlog" => Box::new(FirnFactory::of(name.parse()?)),
         "firn-values" => Box::new(FirnFactory::separated(name, SEPARATED_VALUE_BYTES_MIN as u32)),
         // The space of stores that collect less eagerly: others are at two to four times the data
         // while they are written to.

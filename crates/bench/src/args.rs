@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use firn::EngineKind;
 use firn_engine::settings::parse_bytes;
 use firn_engine::{Compression, Durability, Error, Result};
 
@@ -67,6 +68,14 @@ pub struct RunArgs {
     pub seed: u64,
 }
 
+/// Which engine a database of one's own has.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct EngineArgs {
+    /// The engine of the database that is measured: tree, or hashlog, which keeps keys in no order
+    #[arg(long, value_name = "NAME", default_value_t = EngineKind::Tree)]
+    pub engine: EngineKind,
+}
+
 /// Where results go.
 #[derive(Clone, Debug, Args)]
 pub struct OutputArgs {
@@ -126,7 +135,7 @@ pub struct ServerArgs {
     /// resp://host:port/db. A record is a string under its key, written with SET and read with GET.
     /// A server has no scans over strings: workloads that scan (e) are left out. Without `load`
     /// among the workloads its records are taken to be there
-    #[arg(long, value_name = "URL", conflicts_with_all = ["dir", "memory_bytes", "compression", "durability"])]
+    #[arg(long, value_name = "URL", conflicts_with_all = ["dir", "memory_bytes", "compression", "durability", "engine"])]
     pub target: Option<ServerAddress>,
     /// Connections of all threads together, a multiple of the threads. A thread uses its own in
     /// turn, and waits for each answer [default: one a thread]
@@ -143,13 +152,8 @@ pub struct ServerArgs {
 pub struct DbArgs {
     /// Benchmarks, run one after another: fillseq, fillbatch (in batches of 1000), fillingest (by
     /// bulk ingestion), fillrandom, overwrite, readrandom, readseq, seekrandom, readwhilewriting,
-    /// deleterandom; fills begin with an empty store
-    #[arg(
-        long,
-        value_name = "NAME,...",
-        value_delimiter = ',',
-        default_value = "fillseq,fillrandom,overwrite,readrandom,readseq,seekrandom,readwhilewriting,deleterandom"
-    )]
+    /// deleterandom; fills begin with an empty store [default: all but fillbatch and fillingest]
+    #[arg(long, value_name = "NAME,...", value_delimiter = ',')]
     pub benchmarks: Vec<String>,
     /// Keys are drawn from this many numbers; also the operations of each write benchmark
     #[arg(long, value_name = "N", value_parser = parse_positive, default_value = "300k")]
@@ -174,6 +178,9 @@ pub struct DbArgs {
 /// `bench reopen`: opening after a crash.
 #[derive(Clone, Debug, Args)]
 pub struct ReopenArgs {
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "clap would show the text as help")]
+    pub engine: EngineArgs,
     /// Records that the killed process had loaded
     #[arg(long, value_name = "N", value_parser = parse_positive, default_value = "1M")]
     pub num: u64,
@@ -204,6 +211,9 @@ pub struct ReopenArgs {
 /// `bench keyspaces`: what many of them cost.
 #[derive(Clone, Debug, Args)]
 pub struct KeyspacesArgs {
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "clap would show the text as help")]
+    pub engine: EngineArgs,
     /// Keyspaces that records are spread over; each run has one with a single keyspace beside it
     #[arg(long, value_name = "N", value_parser = parse_positive, default_value = "1000")]
     pub count: u64,

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use fastrand::Rng;
-use firn::{Db, KeyspaceId, KeyspaceSettings, Settings};
+use firn::{KeyspaceId, KeyspaceSettings, PointDb, Settings};
 use firn_engine::{Error, Result, WriteOptions};
 use serde::Serialize;
 
@@ -104,7 +104,8 @@ fn row(result: &KeyspacesResult) -> String {
 }
 
 fn run_one(args: &KeyspacesArgs, count: u64, path: &Path) -> Result<KeyspacesResult> {
-    let open = || Db::builder(path).settings(Settings::for_memory(args.memory)).open();
+    let builder = || PointDb::builder(path).engine(args.engine.engine);
+    let open = || builder().settings(Settings::for_memory(args.memory)).open_points();
     let db = open()?;
     let (before, begun) = (anonymous_bytes(), now());
     let ids: Vec<KeyspaceId> = (0..count)
@@ -149,7 +150,7 @@ fn run_one(args: &KeyspacesArgs, count: u64, path: &Path) -> Result<KeyspacesRes
 const KEY_BYTES: u64 = 8;
 
 /// Writes each record once, its keyspace drawn for it.
-fn write_all(args: &KeyspacesArgs, db: &Db, ids: &[KeyspaceId]) -> Result<()> {
+fn write_all(args: &KeyspacesArgs, db: &PointDb, ids: &[KeyspaceId]) -> Result<()> {
     let pool = ValuePool::new(args.value_bytes as usize, args.seed);
     let threads = args.threads.max(1) as u64;
     let write = |thread: u64| {

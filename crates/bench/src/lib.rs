@@ -7,7 +7,7 @@
 //!              └──────────────► report ◄──────── Measured, with what `measure` saw of the process
 //! ```
 //!
-//! Start at [`run_ycsb`] and [`run_db`] ([`run_reopen`] and [`run_keyspaces`] stand by themselves,
+//! Start at [`run_ycsb`] and [`run_db`] ([`run_reopen`], [`run_keyspaces`] and [`run_points`] stand by themselves,
 //! and so do the [`experiment`]s and [`run_resp`] and [`run_queues`], which load servers). A store
 //! joins by implementing [`target::Target`], [`target::Client`] and [`target::TargetFactory`].
 //! Every program that compares stores uses this crate, so that all are driven by the same code.
@@ -30,6 +30,7 @@ pub mod args;
 mod run;
 mod reopen;
 mod keyspaces;
+pub mod points;
 pub mod queues;
 pub mod experiment;
 pub mod suite;
@@ -47,6 +48,7 @@ pub mod process;
 pub use args::command_line;
 pub use experiment::{run_caas, run_space};
 pub use keyspaces::{KeyspacesResult, run_keyspaces};
+pub use points::{process_ycsb, run_points};
 pub use queues::run_queues;
 pub use reopen::{ReopenResult, run_reopen};
 pub use resp::run_resp;

@@ -9,7 +9,8 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use fastrand::Rng;
-use firn::{Db, Settings};
+use firn::{HashSettings, PointDb, Settings};
+use firn_engine::settings::EngineSettings as _;
 use firn_engine::{Error, ErrorKind, KEYSPACE_DEFAULT, Result, WriteOptions};
 use serde::Serialize;
 
@@ -88,7 +89,7 @@ pub fn run_reopen(args: &ReopenArgs) -> Result<()> {
 
 fn reopen(args: &ReopenArgs, dir: &Path) -> Result<ReopenResult> {
     let start = now();
-    let db = Db::builder(dir).create(false).settings(settings(args)).open()?;
+    let db = open(args, dir, false)?;
     let seconds = start.elapsed().as_secs_f64();
     let stats = db.stats();
     let table_count = stats.tree.as_ref().map_or(0, |tree| tree.table_count);
@@ -110,7 +111,7 @@ fn reopen(args: &ReopenArgs, dir: &Path) -> Result<ReopenResult> {
 }
 
 /// Reads up to [`SAMPLE_MAX`] records, the last one among them, and compares their values.
-fn check_sample(args: &ReopenArgs, db: &Db) -> Result<u64> {
+fn check_sample(args: &ReopenArgs, db: &PointDb) -> Result<u64> {
     let mut random = Rng::with_seed(args.seed);
     let pool = ValuePool::new(value_bytes(args), args.seed);
     let sample = SAMPLE_MAX.min(args.num);
@@ -129,7 +130,7 @@ fn check_sample(args: &ReopenArgs, db: &Db) -> Result<u64> {
 /// The child: loads, says so, and waits to be killed; it ends without closing also if its parent is
 /// gone.
 fn load_and_wait(args: &ReopenArgs, dir: &Path) -> Result<()> {
-    let db = Db::builder(dir).settings(settings(args)).open()?;
+    let db = open(args, dir, true)?;
     let pool = ValuePool::new(value_bytes(args), args.seed);
     let threads = args.threads.max(1) as u64;
     std::thread::scope(|scope| {
@@ -173,6 +174,7 @@ impl Loader {
             .arg(number("key-bytes", args.key_bytes as u64))
             .arg(number("threads", args.threads as u64))
             .arg(number("seed", args.seed))
+            .arg(format!("--engine={}", args.engine.engine))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn();
@@ -211,6 +213,15 @@ fn settings(args: &ReopenArgs) -> Settings {
     // A quarter of the memory is what the buffer may hold before it is flushed.
     let memory = args.num.saturating_mul(record).saturating_mul(6).clamp(512 << 20, 16 << 40);
     Settings::for_memory(memory)
+}
+
+fn open(args: &ReopenArgs, dir: &Path, create: bool) -> Result<PointDb> {
+    let settings = settings(args);
+    let mut hash = HashSettings::for_memory(settings.memory_bytes);
+    // Nothing is to be checkpointed.
+    hash.redo_bytes_max = hash.redo_bytes_max.max(settings.memory_bytes);
+    let builder = PointDb::builder(dir).create(create).engine(args.engine.engine);
+    builder.settings(settings).hash_settings(hash).open_points()
 }
 
 fn style(args: &ReopenArgs) -> KeyStyle {

@@ -20,7 +20,11 @@ pub fn run_ycsb(args: &YcsbArgs, factory: &dyn TargetFactory) -> Result<Vec<Phas
     }
     let dir = BenchDir::new(args.run.dir.as_deref())?;
     let mut suite = YcsbSuite::new(args, !dir.is_empty())?;
-    run(&mut suite, &dir, &args.run, &args.output, args.ycsb_output, factory, Vec::new())
+    let left_out = match factory.keeps_order() {
+        true => Vec::new(),
+        false => suite.leave_out_order(args, factory.name())?,
+    };
+    run(&mut suite, &dir, &args.run, &args.output, args.ycsb_output, factory, without_order(&left_out))
 }
 
 /// What a reader must know of results that a server gave.
@@ -55,7 +59,19 @@ fn run_ycsb_on_server(args: &YcsbArgs, factory: &dyn TargetFactory) -> Result<Ve
 pub fn run_db(args: &DbArgs, factory: &dyn TargetFactory) -> Result<Vec<PhaseResult>> {
     let dir = BenchDir::new(args.run.dir.as_deref())?;
     let mut suite = DbSuite::new(args, !dir.is_empty())?;
-    run(&mut suite, &dir, &args.run, &args.output, false, factory, Vec::new())
+    let left_out = match factory.keeps_order() {
+        true => Vec::new(),
+        false => suite.leave_out_order(args, factory.name())?,
+    };
+    run(&mut suite, &dir, &args.run, &args.output, false, factory, without_order(&left_out))
+}
+
+/// What a reader must know of what was left out.
+fn without_order(left_out: &[String]) -> Vec<String> {
+    match left_out.is_empty() {
+        true => Vec::new(),
+        false => vec![format!("Left out: {}. This engine keeps keys in no order.", left_out.join(", "))],
+    }
 }
 
 fn run(

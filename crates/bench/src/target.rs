@@ -66,6 +66,11 @@ pub trait TargetFactory: Send + Sync {
         false
     }
 
+    /// Whether its targets keep keys in order, and so have scans and bulk ingestion.
+    fn keeps_order(&self) -> bool {
+        true
+    }
+
     /// Opens the store in `options.dir`, creating it if the directory is empty.
     ///
     /// # Errors

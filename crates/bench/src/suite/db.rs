@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use firn_engine::{Error, Result};
 
-use super::ycsb::share;
+use super::ycsb::{no_order, share};
 use super::{Store, Suite};
 use crate::args::DbArgs;
 use crate::distribution::stream_seed;
@@ -33,6 +33,9 @@ impl DbSuite {
     pub fn new(args: &DbArgs, has_data: bool) -> Result<Self> {
         let mut benchmarks =
             args.benchmarks.iter().map(|name| Benchmark::from_name(name)).collect::<Result<Vec<_>>>()?;
+        if args.benchmarks.is_empty() {
+            benchmarks.extend(Benchmark::ALL.into_iter().filter(|benchmark| !benchmark.is_bulk_fill()));
+        }
         if has_data && benchmarks.iter().any(|benchmark| benchmark.wants_empty_store()) {
             return Err(Error::invalid(
                 "the directory is not empty: name an empty one, or leave the fills out to use the database in it",
@@ -59,6 +62,24 @@ impl DbSuite {
             (0..num).for_each(|number| shape.live.insert(number));
         }
         Ok(Self { benchmarks, threads: args.run.threads.unwrap_or(2).max(1), shape, args: args.clone() })
+    }
+
+    /// Leaves out the benchmarks that need order where `args` name none, for a target without it;
+    /// their names.
+    ///
+    /// # Errors
+    /// `Invalid` if one of them is named.
+    pub fn leave_out_order(&mut self, args: &DbArgs, target: &str) -> Result<Vec<String>> {
+        let ordered = self.benchmarks.iter().filter(|benchmark| benchmark.needs_order());
+        let names: Vec<String> = ordered.map(|benchmark| benchmark.name().to_owned()).collect();
+        if args.benchmarks.is_empty() {
+            self.benchmarks.retain(|benchmark| !benchmark.needs_order());
+            return Ok(names);
+        }
+        match names.is_empty() {
+            true => Ok(names),
+            false => Err(no_order(&format!("{} needs order", names.join(",")), target)),
+        }
     }
 
     fn phase(&self, benchmark: Benchmark, seed: u64) -> Phase {

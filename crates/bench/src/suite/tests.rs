@@ -1,9 +1,10 @@
 use clap::Parser;
+use firn::EngineKind;
 
 use super::*;
 use crate::args::{DbArgs, YcsbArgs};
 use crate::progress::Silent;
-use crate::target::MemoryFactory;
+use crate::target::{FirnFactory, MemoryFactory};
 
 #[derive(Parser)]
 struct Ycsb {
@@ -137,4 +138,61 @@ fn db_benchmarks_follow_each_other_on_what_is_there() {
     let refilled = by_name("fillrandom");
     assert_eq!(refilled.space_amplification, Some(1.0), "fillrandom began with an empty store");
     assert!(refilled.live_bytes < 1_400 * 116, "fillrandom kept older records");
+}
+
+#[test]
+fn what_needs_order_is_left_out_or_refused_without_it() {
+    let args = ycsb(&["--records", "100"]);
+    let mut suite = YcsbSuite::new(&args, false).unwrap();
+    assert_eq!(suite.leave_out_order(&args, "hashlog").unwrap(), ["e"]);
+    assert_eq!(suite.steps(), ["load", "a", "b", "c", "d", "f"]);
+    for words in [&["--workload", "a,e"][..], &["-p", "scanproportion=0.5"]] {
+        let args = ycsb(words);
+        let error = YcsbSuite::new(&args, false).unwrap().leave_out_order(&args, "hashlog").unwrap_err();
+        assert!(error.message().contains("`hashlog` keeps keys in no order"), "{error}");
+    }
+    let args = db(&[]);
+    let mut suite = DbSuite::new(&args, false).unwrap();
+    assert_eq!(suite.leave_out_order(&args, "hashlog").unwrap(), ["readseq", "seekrandom"]);
+    let left = ["fillseq", "fillrandom", "overwrite", "readrandom", "readwhilewriting", "deleterandom"];
+    assert_eq!(suite.steps(), left);
+    let args = db(&["--benchmarks", "fillbatch,fillingest,readseq"]);
+    let error = DbSuite::new(&args, false).unwrap().leave_out_order(&args, "hashlog").unwrap_err();
+    assert!(error.message().contains("fillingest,readseq"), "{error}");
+}
+
+#[test]
+fn suites_run_on_the_hashed_engine() {
+    let factory = FirnFactory::of(EngineKind::Hash);
+    let run = |suite: &mut dyn Suite| {
+        let dir = BenchDir::new(None).unwrap();
+        let mut store = Store::new(&factory, suite.open_options(dir.path()));
+        let steps = 0..suite.steps().len();
+        let results: Vec<_> =
+            steps.map(|step| suite.run_step(step, &mut store, &mut Silent).unwrap()).collect();
+        store.close().unwrap();
+        results
+    };
+    let size = ["--memory-bytes", "64M", "--value-bytes", "100"];
+    let args =
+        ycsb(&[&["--records", "2k", "--ops", "1001", "--workload", "load,a,b,c,d,f"], &size[..]].concat());
+    for result in &run(&mut YcsbSuite::new(&args, false).unwrap())[1..] {
+        assert_eq!((result.operations, result.not_found), (1_001, 0), "{}", result.context.workload);
+        assert_eq!(result.context.engine, "hashlog");
+        assert!(result.context.settings.contains_key("redo_bytes_max"));
+    }
+    let asked = ["--benchmarks", "fillbatch,readrandom,deleterandom", "--num", "2000"];
+    let results = run(&mut DbSuite::new(&db(&[&asked[..], &size[..]].concat()), false).unwrap());
+    assert_eq!((results[1].operations, results[1].not_found), (2_000, 0));
+
+    for (words, option) in [
+        (&["--separate-bytes", "4k"][..], "--separate-bytes"),
+        (&["--compression", "zstd"], "--compression"),
+        (&["--space-amplification-max", "2"], "--space-amplification-max"),
+    ] {
+        let suite = YcsbSuite::new(&ycsb(words), false).unwrap();
+        let dir = BenchDir::new(None).unwrap();
+        let Err(error) = factory.open(&suite.open_options(dir.path())) else { panic!("{words:?}") };
+        assert!(error.message().contains(option) && error.message().contains("`hashlog`"), "{error}");
+    }
 }

@@ -75,9 +75,8 @@ impl YcsbSuite {
     /// # Errors
     /// `Invalid` if nothing is left of what was asked for.
     pub fn leave_out_scans(&mut self) -> Result<Vec<String>> {
-        let scans = |workload: &Workload, name: &str| name != LOAD && workload.mix.share(Kind::Scan) > 0.0;
         let (out, kept): (Vec<_>, Vec<_>) =
-            self.steps.drain(..).partition(|(name, workload)| scans(workload, name));
+            self.steps.drain(..).partition(|(name, workload)| scans(name, workload));
         self.steps = kept;
         let names: Vec<String> = out.into_iter().map(|(name, _)| name).collect();
         if !names.is_empty() && self.steps.iter().all(|(name, _)| name == LOAD) {
@@ -87,6 +86,28 @@ impl YcsbSuite {
             )));
         }
         Ok(names)
+    }
+
+    /// Leaves out the phases that scan where `args` name none by themselves, for a target without
+    /// order; their names.
+    ///
+    /// # Errors
+    /// `Invalid` if a phase that scans is named, or a file or a property makes one scan.
+    pub fn leave_out_order(&mut self, args: &YcsbArgs, target: &str) -> Result<Vec<String>> {
+        let scans: Vec<String> = self
+            .steps
+            .iter()
+            .filter(|(name, workload)| scans(name, workload))
+            .map(|(name, _)| name.clone())
+            .collect();
+        if args.workload.is_empty() && args.property_files.is_empty() && args.properties.is_empty() {
+            self.steps.retain(|(name, workload)| !self::scans(name, workload));
+            return Ok(scans);
+        }
+        match scans.is_empty() {
+            true => Ok(scans),
+            false => Err(no_order(&format!("workload {} scans", scans.join(",")), target)),
+        }
     }
 
     fn seconds(&self, name: &str) -> Option<f64> {
@@ -200,6 +221,16 @@ impl Suite for YcsbSuite {
         }
         Ok(result)
     }
+}
+
+/// Whether a phase asks for records in order.
+fn scans(name: &str, workload: &Workload) -> bool {
+    name != LOAD && workload.mix.share(Kind::Scan) > 0.0
+}
+
+/// What asks for order, refused for a `target` that keeps none.
+pub(super) fn no_order(what: &str, target: &str) -> Error {
+    Error::invalid(format!("{what}, and `{target}` keeps keys in no order: leave it out, or measure `tree`"))
 }
 
 /// Thread `index`'s part of `operations` divided among `threads`.

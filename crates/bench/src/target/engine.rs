@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use firn_engine::{
-    Batch, BatchLimit, Completion, Durability, Error, KEYSPACE_DEFAULT, Ordered, OrderedSession, Outcome,
-    ReadAt, Result, ScanBatch, ScanRange, Ticket, WriteOptions,
+    Batch, BatchLimit, Completion, Durability, Engine, Error, KEYSPACE_DEFAULT, Ordered, OrderedSession,
+    Outcome, ReadAt, Result, ScanBatch, ScanRange, Session, Ticket, WriteOptions,
 };
 
 use super::{Client, Counters, MemoryReport, Settings, SortedRecords, Target, Visit, dir_disk_bytes};
@@ -14,10 +14,10 @@ use super::{Client, Counters, MemoryReport, Settings, SortedRecords, Target, Vis
 /// Closes a store and everything that belongs to it.
 type Close = Box<dyn FnOnce() -> Result<()> + Send + Sync>;
 
-/// An engine that keeps its keys in order ([`Ordered`]) as a target. Writes go to the default
-/// keyspace.
+/// An engine as a target; scans and bulk ingestion are there if it keeps keys in order
+/// ([`Engine::ordered`]). Writes go to the default keyspace.
 pub struct EngineTarget {
-    engine: Arc<dyn Ordered>,
+    engine: Arc<dyn Engine>,
     close: Close,
     name: String,
     dir: PathBuf,
@@ -28,7 +28,7 @@ pub struct EngineTarget {
 impl EngineTarget {
     /// Drives `engine`, whose files lie in `dir`; `settings` go into the reports as they are.
     pub fn new(
-        engine: Arc<dyn Ordered>,
+        engine: Arc<dyn Engine>,
         name: &str,
         dir: PathBuf,
         durability: Durability,
@@ -65,11 +65,15 @@ impl Target for EngineTarget {
     }
 
     fn client(&self) -> Result<Box<dyn Client>> {
-        let mut session = self.engine.ordered_session();
-        session.set_inline(true);
+        let ordered = Arc::clone(&self.engine).ordered();
+        let mut session = match &ordered {
+            Some(ordered) => Calls::Ordered(ordered.ordered_session()),
+            None => Calls::Points(self.engine.session()),
+        };
+        session.points().set_inline(true);
         let options = WriteOptions { durability: Some(self.durability), ..WriteOptions::default() };
         Ok(Box::new(EngineClient {
-            engine: Arc::clone(&self.engine),
+            ordered,
             session,
             options,
             batch: Batch::new(),
@@ -114,9 +118,27 @@ impl Target for EngineTarget {
     }
 }
 
+/// The session of a client.
+enum Calls {
+    Points(Box<dyn Session>),
+    Ordered(Box<dyn OrderedSession>),
+}
+
+impl Calls {
+    /// What needs no order.
+    #[inline]
+    fn points(&mut self) -> &mut dyn Session {
+        match self {
+            Calls::Points(session) => &mut **session,
+            Calls::Ordered(session) => &mut **session,
+        }
+    }
+}
+
 struct EngineClient {
-    engine: Arc<dyn Ordered>,
-    session: Box<dyn OrderedSession>,
+    /// The engine, if it keeps order.
+    ordered: Option<Arc<dyn Ordered>>,
+    session: Calls,
     options: WriteOptions,
     batch: Batch,
     scanned: ScanBatch,
@@ -127,7 +149,7 @@ impl EngineClient {
     fn completion(&mut self, ticket: Ticket) -> Result<Completion> {
         let mut found = None;
         loop {
-            self.session.poll(&mut |which, completion| {
+            self.session.points().poll(&mut |which, completion| {
                 if which == ticket {
                     found = Some(completion);
                 }
@@ -135,7 +157,7 @@ impl EngineClient {
             match found {
                 Some(Completion::Failed(error)) => return Err(error),
                 Some(completion) => return Ok(completion),
-                None => self.session.wait(None),
+                None => self.session.points().wait(None),
             };
         }
     }
@@ -150,7 +172,7 @@ impl EngineClient {
 
 impl Client for EngineClient {
     fn read(&mut self, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
-        match self.session.get(ReadAt::Latest, KEYSPACE_DEFAULT, key, value)? {
+        match self.session.points().get(ReadAt::Latest, KEYSPACE_DEFAULT, key, value)? {
             Outcome::Done(found) => Ok(found),
             Outcome::Pending(ticket) => match self.completion(ticket)? {
                 Completion::Value(Some(bytes)) => {
@@ -165,7 +187,7 @@ impl Client for EngineClient {
     }
 
     fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
-        let outcome = self.session.put(KEYSPACE_DEFAULT, key, value, self.options)?;
+        let outcome = self.session.points().put(KEYSPACE_DEFAULT, key, value, self.options)?;
         self.written(outcome)
     }
 
@@ -174,12 +196,13 @@ impl Client for EngineClient {
         while let Some((key, value)) = records.next() {
             self.batch.put(KEYSPACE_DEFAULT, key, value);
         }
-        let outcome = self.session.write(&self.batch, self.options)?;
+        let outcome = self.session.points().write(&self.batch, self.options)?;
         self.written(outcome)
     }
 
     fn ingest(&mut self, records: &mut dyn SortedRecords) -> Result<()> {
-        let mut ingestion = self.engine.ingest(KEYSPACE_DEFAULT)?;
+        let ordered = self.ordered.as_ref().ok_or_else(|| no_order("bulk ingestion"))?;
+        let mut ingestion = ordered.ingest(KEYSPACE_DEFAULT)?;
         while let Some((key, value)) = records.next() {
             ingestion.put(key, value, 0)?;
         }
@@ -187,12 +210,13 @@ impl Client for EngineClient {
     }
 
     fn delete(&mut self, key: &[u8]) -> Result<()> {
-        let outcome = self.session.delete(KEYSPACE_DEFAULT, key, self.options)?;
+        let outcome = self.session.points().delete(KEYSPACE_DEFAULT, key, self.options)?;
         self.written(outcome)
     }
 
     fn scan(&mut self, start: &[u8], count: usize, visit: &mut Visit<'_>) -> Result<usize> {
-        let mut scan = self.session.scan(ReadAt::Latest, KEYSPACE_DEFAULT, ScanRange::from(start..))?;
+        let Calls::Ordered(session) = &mut self.session else { return Err(no_order("a scan")) };
+        let mut scan = session.scan(ReadAt::Latest, KEYSPACE_DEFAULT, ScanRange::from(start..))?;
         let mut seen = 0;
         while seen < count {
             let limit = BatchLimit { records: (count - seen).min(1024), ..BatchLimit::default() };
@@ -212,4 +236,8 @@ impl Client for EngineClient {
         }
         Ok(seen)
     }
+}
+
+fn no_order(what: &str) -> Error {
+    Error::invalid(format!("{what} needs an engine that keeps keys in order"))
 }

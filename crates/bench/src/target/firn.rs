@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use firn::Builder;
 use firn::jobs::socket::Socket;
 use firn::storage::ThreadSpawn;
-use firn_engine::{Error, Result};
+use firn::{Builder, EngineKind, HashSettings};
+use firn_engine::settings::EngineSettings;
+use firn_engine::{Compression, Error, Result};
 
 use super::{EngineTarget, OpenOptions, Settings, Target, TargetFactory};
 
@@ -13,6 +14,7 @@ use super::{EngineTarget, OpenOptions, Settings, Target, TargetFactory};
 #[derive(Clone)]
 pub struct FirnFactory {
     name: String,
+    engine: EngineKind,
     separate_bytes: Option<u32>,
     space_amplification_max: Option<f64>,
     prepare: Option<Arc<Prepare>>,
@@ -29,7 +31,13 @@ impl std::fmt::Debug for FirnFactory {
 
 impl Default for FirnFactory {
     fn default() -> Self {
-        Self { name: "firn".to_owned(), separate_bytes: None, space_amplification_max: None, prepare: None }
+        Self {
+            name: "firn".to_owned(),
+            engine: EngineKind::Tree,
+            separate_bytes: None,
+            space_amplification_max: None,
+            prepare: None,
+        }
     }
 }
 
@@ -37,6 +45,14 @@ impl FirnFactory {
     /// Databases with default settings for the memory they are given.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Databases of `engine`; those of the hashed one are called `hashlog`.
+    pub fn of(engine: EngineKind) -> Self {
+        match engine {
+            EngineKind::Tree => Self::new(),
+            EngineKind::Hash => Self { name: engine.name().to_owned(), engine, ..Self::default() },
+        }
     }
 
     /// Databases whose values of at least `separate_bytes` are separated, under a `name` of
@@ -68,7 +84,14 @@ impl TargetFactory for FirnFactory {
         &self.name
     }
 
+    fn keeps_order(&self) -> bool {
+        self.engine == EngineKind::Tree
+    }
+
     fn open(&self, options: &OpenOptions) -> Result<Box<dyn Target>> {
+        if self.engine == EngineKind::Hash {
+            check_hashed(options)?;
+        }
         let mut settings =
             options.memory_bytes.map_or_else(firn::Settings::default, firn::Settings::for_memory);
         if let Some(separate_bytes) = options.separate_bytes.or(self.separate_bytes) {
@@ -86,7 +109,8 @@ impl TargetFactory for FirnFactory {
             settings.compression = compression;
         }
         settings.durability = options.durability;
-        let mut builder = firn::Db::builder(&options.dir).settings(settings.clone());
+        let builder = firn::PointDb::builder(&options.dir).engine(self.engine);
+        let mut builder = builder.settings(settings.clone());
         if let Some(socket) = &options.worker {
             let worker = Socket::new(socket, &options.dir, Arc::new(ThreadSpawn::new()));
             let failed = |error| Error::invalid(format!("cannot use a worker: {error}"));
@@ -95,20 +119,44 @@ impl TargetFactory for FirnFactory {
         if let Some(prepare) = &self.prepare {
             builder = prepare(builder, options)?;
         }
-        let db = builder.open()?;
+        let db = builder.open_points()?;
         let target = EngineTarget::new(
             db.engine(),
             &self.name,
             options.dir.clone(),
             options.durability,
-            shown(&settings),
+            match self.engine {
+                EngineKind::Tree => shown(&settings),
+                EngineKind::Hash => {
+                    shown(&settings.for_engine(HashSettings::for_memory(settings.memory_bytes)))
+                }
+            },
         );
         Ok(Box::new(target.closed_by(move || db.close())))
     }
 }
 
+/// Refuses what the hashed engine does not follow.
+fn check_hashed(options: &OpenOptions) -> Result<()> {
+    let refused = [
+        (options.separate_bytes.is_some_and(|bytes| bytes > 0), "--separate-bytes"),
+        (options.space_amplification_max.is_some(), "--space-amplification-max"),
+        (options.read_compaction_price.is_some(), "--read-compaction-price"),
+        (options.compression.is_some_and(|compression| compression != Compression::None), "--compression"),
+        (options.worker.is_some(), "--worker"),
+    ];
+    match refused.into_iter().find(|(is_asked, _)| *is_asked) {
+        None => Ok(()),
+        Some((_, option)) => Err(Error::invalid(format!(
+            "the engine `{}` does not follow {option}: leave it out, or measure `{}`",
+            EngineKind::Hash,
+            EngineKind::Tree
+        ))),
+    }
+}
+
 /// The settings as a report shows them: the `name = value` lines of their text.
-fn shown(settings: &firn::Settings) -> Settings {
+fn shown<E: EngineSettings>(settings: &firn_engine::settings::Settings<E>) -> Settings {
     settings
         .to_toml()
         .lines()

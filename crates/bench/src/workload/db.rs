@@ -100,6 +100,16 @@ impl Benchmark {
         matches!(self, Benchmark::FillSeq | Benchmark::FillBatch | Benchmark::FillIngest)
     }
 
+    /// Whether it writes as a store takes records in bulk.
+    pub fn is_bulk_fill(self) -> bool {
+        matches!(self, Benchmark::FillBatch | Benchmark::FillIngest)
+    }
+
+    /// Whether it asks for records in order, or hands them over so.
+    pub fn needs_order(self) -> bool {
+        matches!(self, Benchmark::ReadSeq | Benchmark::SeekRandom | Benchmark::FillIngest)
+    }
+
     /// Whether it writes.
     pub fn writes(self) -> bool {
         !matches!(self, Benchmark::ReadRandom | Benchmark::ReadSeq | Benchmark::SeekRandom)

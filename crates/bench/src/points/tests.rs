@@ -1,0 +1,84 @@
+use std::path::PathBuf;
+
+use clap::Parser;
+use firn::EngineKind;
+use firn_engine::ErrorKind;
+
+use super::*;
+
+#[derive(Parser)]
+struct Line {
+    #[command(flatten)]
+    points: PointsArgs,
+}
+
+fn args(words: &[&str]) -> PointsArgs {
+    let small = ["bench", "--seconds", "0.2", "--memory-bytes", "64M"];
+    Line::parse_from(small.iter().chain(words)).points
+}
+
+fn file(dir: &tempfile::TempDir, name: &str, bytes: &[u8]) -> PathBuf {
+    let path = dir.path().join(name);
+    std::fs::write(&path, bytes).expect("written");
+    path
+}
+
+#[test]
+fn every_workload_runs_on_both_engines_and_sums_are_exact() {
+    for engine in EngineKind::ALL {
+        let results = run_points(&args(&["--engine", engine.name(), "--records", "2000"])).expect("it runs");
+        let rows: Vec<(&str, &str)> =
+            results.iter().map(|row| (row.workload.as_str(), row.distribution.as_str())).collect();
+        let of = |distribution| ["read", "mixed", "rmw"].map(|workload| (workload, distribution));
+        assert_eq!(rows, [of("uniform"), of("zipfian")].concat(), "{engine}");
+        for row in &results {
+            assert!(
+                row.operations > 1_000 && row.chase_per_cpu_s.is_some_and(|chase| chase > row.ops_per_cpu_s)
+            );
+            assert!(row.series.iter().sum::<u64>() <= row.operations && !row.series.is_empty());
+        }
+    }
+}
+
+#[test]
+fn a_sum_that_is_not_exact_is_told() {
+    check_sum(10, 12, 2).expect("exact");
+    let error = check_sum(10, 12, 3).expect_err("one is lost");
+    assert_eq!(error.kind(), ErrorKind::Bug);
+    assert!(error.to_string().contains("3 was added") && error.to_string().contains("2 more"), "{error}");
+}
+
+#[test]
+fn keys_of_ycsb_become_files_that_are_run() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let loads =
+        "***** properties *****\nINSERT usertable user7 [ field0=a b ]\nINSERT usertable user256 [ f=x ]\n";
+    let (text, load) = (file(&dir, "load.txt", loads.as_bytes()), dir.path().join("load"));
+    assert_eq!(process_ycsb(&text, &load).expect("made"), 2);
+    let bytes = std::fs::read(&load).expect("read");
+    assert_eq!(bytes, [7, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0]);
+    let asks = "READ usertable user256 [ <all fields>]\nUPDATE usertable user18446744073709551615 [ f=x ]\n";
+    let (text, txns) = (file(&dir, "txns.txt", asks.as_bytes()), dir.path().join("txns"));
+    assert_eq!(process_ycsb(&text, &txns).expect("made"), 2);
+    let (load, txns) = (load.display().to_string(), txns.display().to_string());
+    let asked =
+        args(&["--engine", "hashlog", "--load-file", &load, "--txns-file", &txns, "--workload", "rmw"]);
+    let results = run_points(&asked).expect("it runs");
+    assert_eq!((results.len(), results[0].keys, results[0].distribution.as_str()), (1, 2, "file"));
+}
+
+#[test]
+fn files_without_keys_are_refused() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let to = dir.path().join("to");
+    let none = process_ycsb(&file(&dir, "none", b"nothing here\n"), &to).expect_err("no operations");
+    assert!(none.to_string().contains("basic"), "{none}");
+    let wrong = process_ycsb(&file(&dir, "wrong", b"\nREAD usertable 7 x\n"), &to).expect_err("no key");
+    assert!(wrong.to_string().contains("line 2"), "{wrong}");
+    let (torn, whole) = (file(&dir, "torn", &[0; 9]), file(&dir, "whole", &[0; 8]));
+    let (torn, whole) = (torn.display().to_string(), whole.display().to_string());
+    let error = run_points(&args(&["--load-file", &torn, "--txns-file", &whole])).expect_err("a torn key");
+    assert!(error.to_string().contains("9 bytes"), "{error}");
+    let error = run_points(&args(&["--workload", "write"])).expect_err("no such workload");
+    assert!(error.to_string().contains("read, mixed and rmw"), "{error}");
+}
