@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use firn::Db;
+use firn::PointDb;
 
 use crate::access::Access;
 use crate::config_file::Config;
@@ -67,8 +67,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
             check_division(dir, shared.name.shared.as_deref())?;
             let failed = |error| Failure::database(dir, &error);
             let copy = progress::during(&format!("backing up {}", dir.display()), |_| {
-                let builder = Db::builder(dir).settings(settings).create(false);
-                let db = shared.set(builder, Access::Write)?.open().map_err(failed)?;
+                let mut builder = PointDb::builder(dir).settings(settings).create(false);
+                if let Some(hash) = arguments.config.hash_settings()? {
+                    builder = builder.hash_settings(hash);
+                }
+                let db = shared.set(builder, Access::Write)?.open_points().map_err(failed)?;
                 let made = db.backup(&arguments.to).map_err(failed);
                 db.close().map_err(failed)?;
                 made

@@ -1,16 +1,21 @@
 //! `firn bench`: how fast this machine is with Firn.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use clap::Subcommand;
-use firn_bench::args::{DbArgs, KeyspacesArgs, ReopenArgs, ServerArgs, YcsbArgs};
+use firn_bench::args::{DbArgs, EngineArgs, KeyspacesArgs, ReopenArgs, ServerArgs, YcsbArgs};
 use firn_bench::experiment::{CaasArgs, SpaceArgs};
+use firn_bench::points::PointsArgs;
 use firn_bench::queues::QueuesArgs;
 use firn_bench::resp::RespArgs;
 use firn_bench::suite::remove_temporary_directories;
 use firn_bench::target::{FirnFactory, RespFactory};
-use firn_bench::{run_caas, run_db, run_keyspaces, run_queues, run_reopen, run_resp, run_space, run_ycsb};
+use firn_bench::{
+    process_ycsb, run_caas, run_db, run_keyspaces, run_points, run_queues, run_reopen, run_resp, run_space,
+    run_ycsb,
+};
 use firn_engine::{Error, ErrorKind};
 use firn_storage::ThreadSpawn;
 
@@ -47,6 +52,13 @@ Examples:
   firn bench queues --compare redis=resp://127.0.0.1:6379 firn=resp://127.0.0.1:6380
   firn bench queues --compare firn=resp://127.0.0.1:6380 --workloads sorted-set --rounds 10M     a steady queue for long";
 
+/// What `bench points --help` ends with.
+const POINTS_EXAMPLES: &str = "\
+Examples:
+  firn bench points --engine hashlog --records 20M --memory-bytes 2G
+  firn bench ycsb process-ycsb load.txt load.keys             of what `ycsb load basic -P workloads/workloada` printed
+  firn bench points --engine hashlog --load-file load.keys --txns-file run.keys";
+
 #[derive(Subcommand)]
 enum Suite {
     /// YCSB: load, then workloads A to F; on a database of its own, or on a server (--target)
@@ -62,6 +74,10 @@ enum Suite {
     /// cost what the first did
     #[command(after_help = QUEUES_EXAMPLES)]
     Queues(QueuesArgs),
+    /// FASTER's workloads: keys and values of 8 bytes, read, half written, added to; per second of
+    /// processor time, beside what memory itself gives
+    #[command(after_help = POINTS_EXAMPLES)]
+    Points(PointsArgs),
     /// Opening after kill -9 with everything in the log: seconds, GiB/s, records/s
     Reopen(ReopenArgs),
     /// Records spread over many keyspaces beside as many in one: rate, memory, descriptors, opening
@@ -83,19 +99,42 @@ enum Experiment {
 }
 
 #[derive(clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
 struct Ycsb {
+    #[command(subcommand)]
+    command: Option<YcsbCommand>,
     #[command(flatten)]
     ycsb: YcsbArgs,
+    #[command(flatten)]
+    engine: EngineArgs,
     #[command(flatten)]
     server: ServerArgs,
     #[command(flatten)]
     service: ServiceArgs,
 }
 
+#[derive(Subcommand)]
+enum YcsbCommand {
+    /// Make a file of keys for `bench points` of the operations that YCSB printed
+    ///
+    /// YCSB's own database `basic` prints each operation: `ycsb load basic -P workloads/workloada`,
+    /// `ycsb run basic ...`. The file has 8 bytes for each key, the lowest first.
+    ProcessYcsb {
+        /// What YCSB printed.
+        #[arg(value_name = "FROM")]
+        from: PathBuf,
+        /// The file of keys.
+        #[arg(value_name = "TO")]
+        to: PathBuf,
+    },
+}
+
 #[derive(clap::Args)]
 struct Db {
     #[command(flatten)]
     db: DbArgs,
+    #[command(flatten)]
+    engine: EngineArgs,
     #[command(flatten)]
     service: ServiceArgs,
 }
@@ -126,9 +165,9 @@ struct ServiceArgs {
 
 impl ServiceArgs {
     /// Databases that are told of both.
-    fn factory(&self) -> FirnFactory {
+    fn factory(&self, engine: EngineArgs) -> FirnFactory {
         let service = self.clone();
-        FirnFactory::new().prepared_by(move |builder, options| {
+        FirnFactory::of(engine.engine).prepared_by(move |builder, options| {
             let failed = |failure: Failure| Error::invalid(failure.to_string());
             let name = SharedName { shared: service.shared.clone(), store_rates: service.store_rates };
             let shared = SharedStorage { name, ..SharedStorage::default() };
@@ -147,14 +186,18 @@ impl ServiceArgs {
 pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
     let is_ended = signals::end_after(&ThreadSpawn::new(), remove_temporary_directories)?;
     let results = match &arguments.suite {
-        Suite::Ycsb(Ycsb { ycsb, server, service }) => match &server.target {
-            None => run_ycsb(ycsb, &service.factory()).map(drop),
+        Suite::Ycsb(Ycsb { command: Some(YcsbCommand::ProcessYcsb { from, to }), .. }) => {
+            process_ycsb(from, to).map(|count| println!("{count} keys in {}", to.display()))
+        }
+        Suite::Ycsb(Ycsb { command: None, ycsb, engine, server, service }) => match &server.target {
+            None => run_ycsb(ycsb, &service.factory(*engine)).map(drop),
             Some(address) => {
                 let server = RespFactory::new(address.clone(), server.connections, server.pipeline);
                 run_ycsb(ycsb, &server).map(drop)
             }
         },
-        Suite::Db(Db { db, service }) => run_db(db, &service.factory()).map(drop),
+        Suite::Db(Db { db, engine, service }) => run_db(db, &service.factory(*engine)).map(drop),
+        Suite::Points(arguments) => run_points(arguments).map(drop),
         Suite::Resp(arguments) => run_resp(arguments).map(drop),
         Suite::Queues(arguments) => run_queues(arguments).map(drop),
         Suite::Reopen(arguments) => run_reopen(arguments),

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use firn::{Db, ScanRange};
-use firn_engine::blocking::OrderedBlocking;
+use firn::{Db, EngineKind, PointDb, ScanRange};
+use firn_engine::blocking::{Blocking, OrderedBlocking};
 use firn_engine::{Durability, Error, KeyspaceId, Stats, WriteOptions};
 use firn_format::file_name::{self, FileName};
 use firn_server::served::Served;
@@ -62,7 +62,9 @@ impl Place {
 /// An open database.
 pub(crate) struct Database {
     dir: PathBuf,
-    db: Db,
+    db: PointDb,
+    /// The same where its engine keeps keys in order.
+    ordered: Option<Db>,
     keyspace: KeyspaceId,
     /// What `firn serve` has written, if it has and no keyspace is named.
     served: Option<Served>,
@@ -75,34 +77,66 @@ impl Database {
     /// If the directory holds no database (nothing is created then, not even a lock file), or as
     /// [`firn::Builder`] says.
     pub(crate) fn open(place: &Place, access: Access) -> Result<Self> {
+        Self::open_as(place, access, None)
+    }
+
+    /// As [`open`](Self::open), with the engine that a new database is to have.
+    pub(crate) fn open_as(place: &Place, access: Access, engine: Option<EngineKind>) -> Result<Self> {
         let dir = place.dir.dir.clone();
         let settings = place.config.settings()?;
         check_directory(&dir, place.shared.access_to_directory(access))?;
         check_division(&dir, place.shared.name.shared.as_deref())?;
+        let failed = |error: Error| Failure::database(&dir, &error);
+        // One of the hashed engine is opened for reading and writing alone.
+        let is_hashed = EngineKind::of(&dir).map_err(failed)? == Some(EngineKind::Hash);
         let what = format!("opening {}", dir.display());
         let db = progress::during(&what, |_| {
-            let builder = Db::builder(&dir).settings(settings);
-            let builder = match place.config.hash_settings()? {
-                Some(hash) => builder.hash_settings(hash),
-                None => builder,
-            };
-            let builder = builder.create(access == Access::Create).read_only(access == Access::Read);
-            let builder = place.shared.set(builder, access)?;
-            builder.open().map_err(|error| Failure::database(&dir, &error))
+            let mut builder = PointDb::builder(&dir).settings(settings);
+            if let Some(engine) = engine {
+                builder = builder.engine(engine);
+            }
+            if let Some(hash) = place.config.hash_settings()? {
+                builder = builder.hash_settings(hash);
+            }
+            let builder =
+                builder.create(access == Access::Create).read_only(access == Access::Read && !is_hashed);
+            place.shared.set(builder, access)?.open_points().map_err(failed)
         })?;
-        let served = Served::of(&db).map_err(|error| Failure::database(&dir, &error))?;
-        if served.is_some() && matches!(access, Access::Write | Access::Create) {
+        let ordered = db.ordered();
+        let served = ordered.as_ref().map_or(Ok(None), Served::of).map_err(failed)?;
+        if is_written_by_server(&db, served.is_some()) && matches!(access, Access::Write | Access::Create) {
             let what = "was written by `firn serve`, which keeps keys in a layout of its own: start it and write with a client, \
                         as in `redis-cli SET KEY VALUE`";
             return Err(Failure::new(Ending::Failed, format!("{} {what}", dir.display())));
         }
         let keyspace = find_keyspace(&db, place, access)?;
-        Ok(Self { dir, db, keyspace, served: served.filter(|_| place.keyspace.is_none()) })
+        Ok(Self { dir, db, ordered, keyspace, served: served.filter(|_| place.keyspace.is_none()) })
     }
 
     /// A session of the caller's own.
-    pub(crate) fn session(&self) -> OrderedBlocking {
+    pub(crate) fn session(&self) -> Blocking {
         self.db.session()
+    }
+
+    /// A session that scans.
+    ///
+    /// # Errors
+    /// The engine keeps keys in no order.
+    pub(crate) fn ordered_session(&self) -> Result<OrderedBlocking> {
+        let session = self.ordered.as_ref().map(Db::session);
+        session.ok_or_else(|| {
+            let what = format!(
+                "{} is a database of the engine `{}`, whose keys have no order to go over: `firn get` reads one key",
+                self.dir.display(),
+                self.db.engine_kind()
+            );
+            Failure::new(Ending::Failed, what)
+        })
+    }
+
+    /// Which engine keeps it.
+    pub(crate) fn engine_kind(&self) -> EngineKind {
+        self.db.engine_kind()
     }
 
     /// What clients of `firn serve` have there, if it has written the database and the command
@@ -116,7 +150,10 @@ impl Database {
     /// # Errors
     /// What the engine says.
     pub(crate) fn warn_of_unseen(&self) -> Result<()> {
-        self.served.as_ref().map_or(Ok(()), |_| warn_of_unseen(&self.db, &self.dir))
+        match (&self.served, &self.ordered) {
+            (Some(_), Some(db)) => warn_of_unseen(db, &self.dir),
+            _ => Ok(()),
+        }
     }
 
     /// The keyspace the command names.
@@ -125,7 +162,7 @@ impl Database {
     }
 
     /// That keyspace, to read and write it.
-    pub(crate) fn records(&self) -> firn::Keyspace {
+    pub(crate) fn records(&self) -> firn::PointKeyspace {
         self.db.in_keyspace(self.keyspace)
     }
 
@@ -226,7 +263,15 @@ pub(crate) fn check_directory(dir: &Path, access: Access) -> Result<()> {
     }
 }
 
-fn find_keyspace(db: &Db, place: &Place, access: Access) -> Result<KeyspaceId> {
+/// Whether `firn serve` has written `db`; `has_catalog` says so of one whose keys are in order.
+fn is_written_by_server(db: &PointDb, has_catalog: bool) -> bool {
+    match db.engine_kind() {
+        EngineKind::Tree => has_catalog,
+        EngineKind::Hash => db.engine().keyspace(Served::KEYSPACES[0]).is_some(),
+    }
+}
+
+fn find_keyspace(db: &PointDb, place: &Place, access: Access) -> Result<KeyspaceId> {
     let engine = db.engine();
     let name = place.keyspace.as_deref().unwrap_or(KEYSPACE);
     match engine.keyspace(name) {

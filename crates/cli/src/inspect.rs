@@ -17,8 +17,8 @@ use crate::shared_storage::open_backend;
 /// is.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// A log segment, manifest edit, table, blob segment or log object; the kind is told by its
-    /// name, else by its first bytes.
+    /// A log segment, manifest edit, table, blob segment, log object, or a segment or redo log of
+    /// the hashed engine; the kind is told by its name, else by its first bytes.
     file: PathBuf,
     /// Where the file lies, if that is no path of this machine: as `firn serve --shared` has it
     /// (s3://BUCKET/PREFIX, ...). FILE is its name there.

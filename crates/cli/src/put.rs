@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+use firn::EngineKind;
 use firn_engine::Position;
 use indicatif::{HumanBytes, ProgressBar};
 
@@ -27,6 +28,9 @@ pub(crate) struct Arguments {
     /// Create the database and the keyspace if they do not exist.
     #[arg(long)]
     create: bool,
+    /// The engine of a new database: tree, or hashlog, which keeps keys in no order [default: tree]
+    #[arg(long, value_name = "NAME", requires = "create")]
+    engine: Option<EngineKind>,
     /// Take the value from this file as it is, with a few MiB of it in memory. From 4 MiB on that
     /// needs `separate_bytes` in the settings.
     #[arg(long, value_name = "FILE", conflicts_with = "value")]
@@ -41,7 +45,7 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
     let key = arguments.notation.parse(&arguments.key)?;
     let access = if arguments.create { Access::Create } else { Access::Write };
-    let open = || Database::open(&arguments.place, access);
+    let open = || Database::open_as(&arguments.place, access, arguments.engine);
     let database = match (&arguments.file, arguments.value.as_deref()) {
         (Some(path), _) => {
             // Before a database is created for it.

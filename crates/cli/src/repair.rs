@@ -1,5 +1,8 @@
 //! `firn repair`: a database that damage keeps closed.
 
+use std::path::Path;
+
+use firn::EngineKind;
 use firn_tree::RepairOptions;
 
 use crate::access::Access;
@@ -19,7 +22,8 @@ use crate::shared_storage::SharedName;
 /// may have the database open.
 ///
 /// Of a database on shared storage the log is mended: name the directory that has it, on its
-/// machine, and --shared. A torn edit there stays, since other machines may have read it.
+/// machine, and --shared. A torn edit there stays, since other machines may have read it. A database
+/// of the hashed engine is refused: restore a backup of it.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
@@ -36,6 +40,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
     let is_shared = shared.shared.is_some();
     check_directory(dir, if is_shared { Access::ReadLog } else { Access::Read })?;
     check_division(dir, shared.shared.as_deref())?;
+    check_engine(dir)?;
     let failed = |error: &firn_engine::Error| Failure::database(dir, error);
     let storage = shared.files(dir)?;
     // Its files, without those that other machines reach.
@@ -56,4 +61,19 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
     });
     output.finish()?;
     Ok(Ending::Done)
+}
+
+/// Refuses a database of the hashed engine, of which nothing is mended.
+fn check_engine(dir: &Path) -> Result<()> {
+    let found = EngineKind::of(dir).map_err(|error| Failure::database(dir, &error))?;
+    if found != Some(EngineKind::Hash) {
+        return Ok(());
+    }
+    let what = format!(
+        "{} is a database of the engine `{}`, of which this mends nothing: `firn verify` says what is damaged, and \
+         `firn restore` makes a database of a backup",
+        dir.display(),
+        EngineKind::Hash
+    );
+    Err(Failure::new(Ending::Failed, what))
 }

@@ -96,7 +96,7 @@ fn print_served(
 }
 
 fn print(arguments: &Arguments, database: &Database, range: ScanRange) -> Result<()> {
-    let mut session = database.session();
+    let mut session = database.ordered_session()?;
     let scan = session.scan(ReadAt::Latest, database.keyspace(), range);
     let mut records = scan.map_err(|error| database.failure(&error))?;
     let mut output = Output::new();

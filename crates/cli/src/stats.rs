@@ -1,6 +1,7 @@
 //! `firn stats`: what a database counts.
 
-use firn_engine::{KeyspaceStats, Stats};
+use firn::EngineKind;
+use firn_engine::{HashStats, KeyspaceStats, Stats};
 use serde_json::{Map, Value, json};
 
 use crate::access::Access;
@@ -27,12 +28,12 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
     let database = Database::open(&Place::of(&arguments.dir.dir, &arguments.shared), Access::Read)?;
-    let stats = database.stats();
+    let (stats, engine) = (database.stats(), database.engine_kind());
     let served = database.served().map(|served| served::summary(&database, served)).transpose()?;
     database.close()?;
     let mut output = Output::new();
     if arguments.json {
-        output.line(&as_json(&stats).to_string());
+        output.line(&as_json(&stats, engine).to_string());
     } else {
         output.bytes(stats.to_string().as_bytes());
         if let Some(served) = served {
@@ -113,7 +114,7 @@ fn figures(stats: &Stats) -> [(&'static str, u64); 63] {
     ]
 }
 
-fn as_json(stats: &Stats) -> Value {
+fn as_json(stats: &Stats, engine: EngineKind) -> Value {
     let mut object: Map<String, Value> =
         figures(stats).into_iter().map(|(name, figure)| (name.to_owned(), json!(figure))).collect();
     let keyspace = |keyspace: &KeyspaceStats| {
@@ -133,6 +134,26 @@ fn as_json(stats: &Stats) -> Value {
         "blob_segments_by_dead".to_owned(),
         json!(stats.tree.clone().unwrap_or_default().blobs.by_dead),
     );
+    if let Some(hash) = &stats.hash {
+        object.insert("hash".to_owned(), hash_figures(hash));
+    }
+    object.insert("engine".to_owned(), json!(engine.name()));
     object.insert("keyspaces".to_owned(), stats.keyspaces.iter().map(keyspace).collect());
     Value::Object(object)
+}
+
+/// What the hashed engine alone counts, by name.
+fn hash_figures(hash: &HashStats) -> Value {
+    json!({
+        "index_bytes": hash.index_bytes,
+        "resident_bytes": hash.resident_bytes,
+        "segment_count": hash.segment_count,
+        "segment_bytes": hash.segment_bytes,
+        "flush_write_bytes_total": hash.flush_write_bytes_total,
+        "value_write_bytes_total": hash.value_write_bytes_total,
+        "compaction_read_bytes_total": hash.compaction_read_bytes_total,
+        "compaction_copy_bytes_total": hash.compaction_copy_bytes_total,
+        "checkpoint_count": hash.checkpoint_count,
+        "device_read_count": hash.device_read_count,
+    })
 }

@@ -2,9 +2,10 @@
 
 use std::path::Path;
 
+use firn::{VerifyProgress, VerifyReport};
 use firn_engine::Semantics;
 use firn_server::served::{Served, ServedTotals};
-use firn_tree::{VerifyOptions, VerifyReport};
+use firn_tree::VerifyOptions;
 
 use crate::access::Access;
 use crate::database::{Database, Directory, Place, check_directory, check_division};
@@ -68,11 +69,17 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
 /// Checks all of the database in `dir` and where it is `shared`; shows how far it is.
 pub(crate) fn report(dir: &Path, shared: &SharedName) -> Result<VerifyReport> {
     progress::during(&format!("verifying {}", dir.display()), |bar| {
-        let options = VerifyOptions { storage: shared.files(dir)?, semantics: Semantics::new() };
-        let report = firn_tree::verify(options, &mut |progress| {
+        let mut show = |progress: VerifyProgress| {
             let [done, total] = [progress.bytes_done, progress.bytes_total].map(|bytes| bytes >> 20);
             bar.set_message(format!("{done} of {total} MiB"));
-        });
+        };
+        let report = match &shared.shared {
+            None => firn::verify(dir, show),
+            Some(_) => {
+                let options = VerifyOptions { storage: shared.files(dir)?, semantics: Semantics::new() };
+                firn_tree::verify(options, &mut show)
+            }
+        };
         report.map_err(|error| Failure::database(dir, &error))
     })
 }
@@ -100,8 +107,18 @@ fn summary(report: &VerifyReport, is_sound: bool, served: Option<(ServedTotals, 
         }
     };
     let findings = report.findings.len() as u64 + totals.findings_left_out + found;
+    // Every database of the hashed engine that was opened has redo logs, and no other.
+    let beside = match (totals.redo_logs, totals.values) {
+        (0, _) => String::new(),
+        (logs, values) => format!(
+            ", {} with {}, {} of its own",
+            counted(logs, "redo log"),
+            counted(totals.redo_changes, "change"),
+            counted(values, "value")
+        ),
+    };
     format!(
-        "{}: {} with {}, {}, {}, {} with {}, {} with {}{served}; {}",
+        "{}: {} with {}, {}, {}, {} with {}, {} with {}{beside}{served}; {}",
         if is_sound { "sound" } else { "damaged" },
         counted(totals.files, "file"),
         counted(totals.bytes, "byte"),

@@ -169,3 +169,35 @@ fn what_a_server_does_not_have_is_a_usage_error() {
         assert!(answer.code == 2 && answer.complaint.contains(named), "{answer:?}");
     }
 }
+
+#[test]
+fn the_hashed_engine_is_measured() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let (json, html) = (directory.path().join("r.json"), directory.path().join("r.html"));
+    let places =
+        ["--json", text(&json), "--html", text(&html), "--engine", "hashlog", "--memory-bytes", "64M"];
+    let size = ["--records", "300", "--ops", "200", "--value-bytes", "50"];
+    let answer = firn(&[&["bench", "ycsb"][..], &size[..], &places[..]].concat());
+    assert!(answer.complaint.contains("Left out: e"), "{answer:?}");
+    answer.ended(0);
+    let answer = firn(&[&["bench", "ycsb", "--workload", "e"][..], &size[..], &places[..]].concat());
+    assert!(answer.code == 2 && answer.complaint.contains("no order"), "{answer:?}");
+    let answer = firn(&[&["bench", "db", "--benchmarks", "seekrandom"][..], &places[..]].concat());
+    assert!(answer.code == 2 && answer.complaint.contains("no order"), "{answer:?}");
+    let out =
+        firn(&["bench", "reopen", "--engine", "hashlog", "--num", "3k", "--value-bytes", "200"]).ended(0);
+    assert!(out.contains("3000 records") && out.contains("3000 read back"), "{out}");
+    let few = ["--num", "2k", "--memory", "64M", "--repetitions", "1", "--count", "3"];
+    firn(&[&["bench", "keyspaces", "--engine", "hashlog"][..], &few[..]].concat()).ended(0);
+    let points = ["--records", "1000", "--seconds", "0.1", "--memory-bytes", "64M", "--json", text(&json)];
+    let out = firn(&[&["bench", "points", "--engine", "hashlog"][..], &points[..]].concat()).ended(0);
+    assert!(out.contains("of the chase") && out.contains("zipfian"), "{out}");
+    let results = std::fs::read_to_string(&json).expect("results");
+    let results: serde_json::Value = serde_json::from_str(&results).expect("JSON");
+    assert_eq!(results["results"].as_array().map(Vec::len), Some(6));
+    let (from, to) = (directory.path().join("ycsb.txt"), directory.path().join("keys"));
+    std::fs::write(&from, "INSERT usertable user5 [ field0=x ]\n").expect("written");
+    let out = firn(&["bench", "ycsb", "process-ycsb", text(&from), text(&to)]).ended(0);
+    assert!(out.starts_with("1 keys in "), "{out}");
+    assert_eq!(std::fs::read(&to).expect("read"), 5_u64.to_le_bytes());
+}

@@ -1,0 +1,81 @@
+//! Commands on a database of the hashed engine.
+
+use std::fs;
+use std::path::Path;
+
+use crate::program::{firn, text};
+
+fn made(dir: &Path) {
+    let put = |key: &str, value: &str| {
+        firn(&["put", "--dir", text(dir), "--create", "--engine", "hashlog", key, value]).ended(0);
+    };
+    put("a", "1");
+    put("b", "2");
+}
+
+#[test]
+fn single_keys_are_put_read_and_removed() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let dir = directory.path().join("db");
+    made(&dir);
+    let (dir, value) = (text(&dir), directory.path().join("value"));
+    assert_eq!(firn(&["get", "--dir", dir, "a"]).ended(0), "1\n");
+    firn(&["put", "--dir", dir, "a", "3"]).ended(0);
+    firn(&["delete", "--dir", dir, "b"]).ended(0);
+    assert_eq!(firn(&["get", "--dir", dir, "a"]).ended(0), "3\n");
+    firn(&["get", "--dir", dir, "b"]).complained(4, &["'b' has no value"]);
+    fs::write(&value, vec![7; 5 << 20]).expect("written");
+    firn(&["put", "--dir", dir, "--file", text(&value), "long"]).ended(0);
+    let copy = directory.path().join("copy");
+    firn(&["get", "--dir", dir, "--file", text(&copy), "long"]).ended(0);
+    assert!(fs::read(&copy).expect("read") == vec![7; 5 << 20]);
+    let stats = firn(&["stats", "--dir", dir, "--json"]).ended(0);
+    let stats: serde_json::Value = serde_json::from_str(&stats).expect("JSON");
+    assert_eq!(stats["engine"], "hashlog");
+    assert!(stats["hash"]["index_bytes"].as_u64().is_some_and(|bytes| bytes > 0), "{stats}");
+}
+
+#[test]
+fn what_needs_order_or_another_engine_is_refused_with_what_to_do() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let dir = directory.path().join("db");
+    made(&dir);
+    let path = text(&dir);
+    firn(&["scan", "--dir", path]).complained(1, &["engine `hashlog`", "no order", "`firn get`"]);
+    firn(&["repair", "--dir", path]).complained(1, &["engine `hashlog`", "`firn verify`", "`firn restore`"]);
+    let asked = ["put", "--dir", path, "--create", "--engine", "tree", "a", "1"];
+    firn(&asked).complained(1, &["engine `hashlog`", "ask for `hashlog`"]);
+    let misused = firn(&["put", "--dir", path, "--engine", "hashlog", "a", "1"]);
+    assert!(misused.code == 2 && misused.complaint.contains("--create"), "{misused:?}");
+    let misused = firn(&["put", "--dir", path, "--create", "--engine", "heap", "a", "1"]);
+    assert!(misused.code == 2 && misused.complaint.contains("tree and hashlog"), "{misused:?}");
+    assert_eq!(firn(&["get", "--dir", path, "a"]).ended(0), "1\n");
+}
+
+#[test]
+fn a_backup_is_verified_and_restored() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let [dir, backup, restored] = ["db", "backup", "restored"].map(|name| directory.path().join(name));
+    made(&dir);
+    let sound = firn(&["verify", "--dir", text(&dir)]).ended(0);
+    assert!(sound.starts_with("sound: ") && sound.contains("1 keyspace"), "{sound}");
+    firn(&["backup", "--dir", text(&dir), "--to", text(&backup)]).ended(0);
+    firn(&["restore", "--from", text(&backup), "--dir", text(&restored)]).ended(0);
+    assert_eq!(firn(&["get", "--dir", text(&restored), "b"]).ended(0), "2\n");
+    let names: Vec<_> =
+        fs::read_dir(&dir).expect("listed").map(|entry| entry.expect("an entry").path()).collect();
+    let of_kind = |extension: &str| {
+        let found = names.iter().find(|path| path.extension().is_some_and(|found| found == extension));
+        found.unwrap_or_else(|| panic!("no {extension} among {names:?}"))
+    };
+    assert!(firn(&["inspect", text(of_kind("redo"))]).ended(0).contains("generation"));
+    let segment = of_kind("hybrid");
+    assert!(firn(&["inspect", text(segment)]).ended(0).contains("record"));
+    let mut bytes = fs::read(segment).expect("read");
+    let last = bytes.iter().rposition(|byte| *byte != 0).expect("it holds records");
+    bytes[last] ^= 1;
+    fs::write(segment, bytes).expect("written");
+    firn(&["verify", "--dir", text(&dir)]).complained(3, &["damaged in 1 place"]);
+    let failed = firn(&["restore", "--from", text(&dir), "--dir", text(&directory.path().join("no"))]);
+    failed.complained(3, &["nothing was restored"]);
+}
