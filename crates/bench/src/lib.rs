@@ -7,9 +7,10 @@
 //!              └──────────────► report ◄──────── Measured, with what `measure` saw of the process
 //! ```
 //!
-//! Start at [`run_ycsb`] and [`run_db`] ([`run_reopen`], [`run_keyspaces`] and [`run_points`] stand by themselves,
-//! and so do the [`experiment`]s and [`run_resp`] and [`run_queues`], which load servers). A store
-//! joins by implementing [`target::Target`], [`target::Client`] and [`target::TargetFactory`].
+//! Start at [`run_ycsb`] and [`run_db`] ([`run_reopen`], [`run_keyspaces`] and [`run_points`] stand
+//! by themselves, and so do the [`experiment`]s and [`run_resp`] and [`run_queues`], which load
+//! servers). A store joins by implementing [`target::Target`], [`target::Client`] and
+//! [`target::TargetFactory`].
 //! Every program that compares stores uses this crate, so that all are driven by the same code.
 //!
 //! # Not here

@@ -21,6 +21,7 @@ use firn_storage::ThreadSpawn;
 
 use crate::access::Access;
 use crate::ending::{Ending, Failure, Result};
+use crate::output::announce;
 use crate::service::{Reach, WEIGHT, parse_tenant, parse_weight, remote};
 use crate::shared_storage::{SharedName, SharedStorage};
 use crate::signals;
@@ -187,7 +188,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
     let is_ended = signals::end_after(&ThreadSpawn::new(), remove_temporary_directories)?;
     let results = match &arguments.suite {
         Suite::Ycsb(Ycsb { command: Some(YcsbCommand::ProcessYcsb { from, to }), .. }) => {
-            process_ycsb(from, to).map(|count| println!("{count} keys in {}", to.display()))
+            process_ycsb(from, to).map(|count| announce(format_args!("{} holds {count} keys", to.display())))
         }
         Suite::Ycsb(Ycsb { command: None, ycsb, engine, server, service }) => match &server.target {
             None => run_ycsb(ycsb, &service.factory(*engine)).map(drop),

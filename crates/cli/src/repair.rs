@@ -22,8 +22,8 @@ use crate::shared_storage::SharedName;
 /// may have the database open.
 ///
 /// Of a database on shared storage the log is mended: name the directory that has it, on its
-/// machine, and --shared. A torn edit there stays, since other machines may have read it. A database
-/// of the hashed engine is refused: restore a backup of it.
+/// machine, and --shared. A torn edit there stays, since other machines may have read it. A
+/// database of the hashed engine is refused: restore a backup of it.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]

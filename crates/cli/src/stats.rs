@@ -147,6 +147,7 @@ fn hash_figures(hash: &HashStats) -> Value {
     json!({
         "index_bytes": hash.index_bytes,
         "resident_bytes": hash.resident_bytes,
+        "cache_bytes": hash.cache_bytes,
         "segment_count": hash.segment_count,
         "segment_bytes": hash.segment_bytes,
         "flush_write_bytes_total": hash.flush_write_bytes_total,
@@ -154,6 +155,5 @@ fn hash_figures(hash: &HashStats) -> Value {
         "compaction_read_bytes_total": hash.compaction_read_bytes_total,
         "compaction_copy_bytes_total": hash.compaction_copy_bytes_total,
         "checkpoint_count": hash.checkpoint_count,
-        "device_read_count": hash.device_read_count,
     })
 }

@@ -171,7 +171,24 @@ impl Builder {
     }
 
     /// Replaces the settings that the hashed engine alone has. Default: what follows from
-    /// [`Settings::memory_bytes`]. Without effect on a database of the ordered engine.
+    /// [`Settings::memory_bytes`]. Begin with that. Without effect on a database of the ordered
+    /// engine.
+    ///
+    /// ```
+    /// # fn main() -> firn::Result<()> {
+    /// # let storage = std::sync::Arc::new(firn::storage::backend::Memory::new());
+    /// use firn::{EngineKind, EngineSettings, HashSettings, PointDb, Settings};
+    ///
+    /// let memory_bytes = 64 << 20;
+    /// let own = HashSettings { redo_bytes_max: 16 << 20, ..HashSettings::for_memory(memory_bytes) };
+    /// let builder = PointDb::builder("example").engine(EngineKind::Hash);
+    /// let db = builder.settings(Settings::for_memory(memory_bytes)).hash_settings(own)
+    /// #   .storage(storage)
+    ///     .open_points()?;
+    /// db.put("k", "v")?;
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn hash_settings(mut self, settings: HashSettings) -> Self {
         self.hash = Some(settings);

@@ -102,6 +102,8 @@ pub use builder::Builder;
 pub use db::Db;
 pub use engine_kind::EngineKind;
 pub use firn_engine::blocking::{Blocking, OrderedBlocking};
+/// What the settings of each engine offer: those that follow from an amount of memory.
+pub use firn_engine::settings::EngineSettings;
 pub use firn_engine::{
     Batch, BatchLimit, Change, CompactionFilter, Completion, Compression, DatabaseCopy, Direction,
     Durability, Engine, Error, ErrorKind, FilterVerdict, Finding, KEYSPACE_DEFAULT, KeyspaceId,

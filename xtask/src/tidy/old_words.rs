@@ -14,7 +14,7 @@ use crate::source::Source;
 const OLD: &[(&str, &str, &[&str])] = &[
     ("beside the tree", "separated", &[]),
     ("bury", "remove obsolete files", &[]),
-    ("checkpoint", "copy", TREE),
+    ("checkpoint", "copy", &["crates/tree/"]),
     ("drain", "flush", TREE),
     ("drains", "flushes", TREE),
     ("drained", "flushed", TREE),

@@ -47,7 +47,8 @@ pub struct PointsArgs {
     /// again is taken to measure what memory itself gives
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     pub memory_bytes: Option<u64>,
-    /// What an acknowledged write survives: process (kill -9) or disk (power loss)
+    /// What an acknowledged write survives: checkpoint (of hashlog: nothing before the next one),
+    /// process (kill -9) or disk (power loss)
     #[arg(long, value_name = "NAME", value_parser = parse_durability, default_value = "process")]
     pub durability: Durability,
     /// Seed of every random choice

@@ -5,7 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use firn::storage::backend::{Memory, OpenWith};
-use firn::{Batch, Builder, Db, Durability, EngineKind, ErrorKind, KEYSPACE_DEFAULT, PointDb, Settings};
+use firn::{
+    Batch, Builder, Db, Durability, EngineKind, EngineSettings as _, ErrorKind, KEYSPACE_DEFAULT, PointDb,
+    Settings,
+};
 
 fn hashed(path: &Path) -> PointDb {
     PointDb::builder(path).engine(EngineKind::Hash).open_points().expect("opened")
@@ -129,7 +132,7 @@ fn settings_reach_the_hashed_engine() {
     let error =
         new().settings(small.clone()).hash_settings(own.clone()).open_points().expect_err("too large");
     assert!(error.to_string().contains("index_bytes_max"), "{error}");
-    let own = firn::HashSettings { index_bytes_max: 4 << 20, ..own };
+    let own = firn::HashSettings { redo_bytes_max: 1 << 20, ..firn::HashSettings::for_memory(32 << 20) };
     let db = new().settings(small).hash_settings(own).open_points().expect("opened");
     assert_eq!(db.stats().memory_bytes_max, 32 << 20);
     assert_eq!(db.put("fifth", "1").expect_err("too long").kind(), ErrorKind::Invalid);

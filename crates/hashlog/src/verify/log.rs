@@ -100,7 +100,7 @@ impl Verifier<'_> {
         loop {
             let offset = walk.offset();
             let prefix = match walk.bytes_at(PREFIX_BYTES as u64) {
-                Ok(bytes) if bytes.is_empty() => return None,
+                Ok([]) => return None,
                 Ok(bytes) => bytes,
                 Err(error) => {
                     self.refused(walk.name, &error);

@@ -151,8 +151,8 @@ fn what_is_missing_is_named() {
         std::fs::remove_file(path.join(name)).expect("removed");
         let report = verify(&local(&path), &mut |_| {});
         if suffix == "manifest-" {
-            let is_told = report.map_or(true, |report| !report.is_sound());
-            assert!(is_told, "{name}");
+            let is_found = report.map_or(true, |report| !report.is_sound());
+            assert!(is_found, "{name}");
         } else {
             let report = report.expect("verified");
             let damage: Vec<_> = report.damage().collect();
