@@ -10,9 +10,9 @@ use std::io::Write;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::{
-    Batch, BatchLimit, Change, Completion, Error, ErrorKind, KeyLocks, KeyspaceId, OrderedBatch,
-    OrderedReadSet, OrderedSession, Outcome, Position, ReadAt, ReadSet, Result, Rmw, RmwAnswer, Scan,
-    ScanBatch, ScanRange, Session, Snapshot, Ticket, UpdateFn, Values, WriteOptions,
+    Batch, BatchLimit, Change, Completion, Error, ErrorKind, HashBatch, HashScan, HashedSession, KeyLocks,
+    KeyspaceId, OrderedBatch, OrderedReadSet, OrderedSession, Outcome, Position, ReadAt, ReadSet, Result,
+    Rmw, RmwAnswer, Scan, ScanBatch, ScanRange, Session, Snapshot, Ticket, UpdateFn, Values, WriteOptions,
 };
 
 /// Bytes of a value that [`Blocking::read_into`] has in memory at once.
@@ -336,6 +336,22 @@ impl<S: OrderedSession + ?Sized> Blocking<S> {
     ) -> Result<Position> {
         let outcome = self.session.delete_range(keyspace, start, end, options)?;
         self.written(outcome)
+    }
+}
+
+impl<S: HashedSession + ?Sized> Blocking<S> {
+    /// The next records from a cursor on.
+    pub fn scan_by_hash(&mut self, at: ReadAt<'_>, scan: HashScan, out: &mut HashBatch) -> Result<()> {
+        match self.session.scan_by_hash(at, scan, out)? {
+            Outcome::Done(()) => Ok(()),
+            Outcome::Pending(ticket) => match self.wait_for(ticket)? {
+                Completion::ScannedByHash(batch) => {
+                    *out = batch;
+                    Ok(())
+                }
+                other => Err(unexpected("a scan by hash", other)),
+            },
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::task::Waker;
 use std::time::Instant;
 
-use crate::{Error, Position, RmwAnswer, ScanBatch, Ticket, Values};
+use crate::{Error, HashBatch, Position, RmwAnswer, ScanBatch, Ticket, Values};
 
 mod locks;
 
@@ -27,6 +27,8 @@ pub enum Completion {
     Values(Values),
     /// A scan produced this batch.
     Scanned(ScanBatch),
+    /// A scan by hash produced this batch.
+    ScannedByHash(HashBatch),
     /// A `lock` was granted.
     Locked(KeyLocks),
     /// The operation failed.

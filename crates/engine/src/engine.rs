@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::{
-    Ingestion, KeyspaceId, KeyspaceSettings, OrderedSession, Position, Result, Session, Snapshot, Stats,
-    WriteOptions,
+    Hashed, Ingestion, KeyspaceId, KeyspaceSettings, OrderedSession, Position, Result, Session, Snapshot,
+    Stats, WriteOptions,
 };
 
 /// What a copy contains.
@@ -112,6 +112,11 @@ pub trait Engine: Send + Sync {
 
     /// The ordered half of the contract, if this engine keeps keys in order.
     fn ordered(self: Arc<Self>) -> Option<Arc<dyn Ordered>>;
+
+    /// The half of the contract for scans by hash, if this engine finds keys by their hashes.
+    fn hashed(self: Arc<Self>) -> Option<Arc<dyn Hashed>> {
+        None
+    }
 }
 
 /// An engine that keeps keys in order.

@@ -82,10 +82,15 @@ pub struct KeyspaceSettings {
     /// those say. Changed by [`Engine::set_separate_bytes`](crate::Engine::set_separate_bytes).
     /// Where there is a compaction filter, compactions read all values for it.
     pub separate_bytes: Option<u32>,
+    /// Whether all keys lie in one slot of a hashed engine, so that a scan of them passes few
+    /// others. For keyspaces of few keys, which are read as a whole. Default no. Engines that keep
+    /// keys in order do not keep it, and a keyspace that exists keeps what it was created with.
+    pub in_one_slot: bool,
 }
 
 impl KeyspaceSettings {
-    /// These settings as a manifest keeps them. For engines.
+    /// These settings as a manifest keeps them, but for `in_one_slot`, which is in the id where it
+    /// means something. For engines.
     pub fn to_text(&self) -> KeyspaceText {
         KeyspaceText {
             compression: self.compression.map(|compression| compression.name().to_owned()),
@@ -114,6 +119,7 @@ impl KeyspaceSettings {
         Ok(Self {
             compression: compression.transpose()?,
             separate_bytes: separate_bytes.transpose()?,
+            in_one_slot: false,
             merge_operator: text.merge_operator.clone(),
             compaction_filter: text.compaction_filter.clone(),
             prefix_extractor: text.prefix_extractor.clone(),
@@ -123,8 +129,7 @@ impl KeyspaceSettings {
     /// Whether a keyspace created with `self` fits a request for `other`. They may differ in what
     /// can be changed later, and in what `other` leaves to the engine's settings.
     pub fn fits(&self, other: &Self) -> bool {
-        let Self { compression, merge_operator, compaction_filter, prefix_extractor, separate_bytes: _ } =
-            self;
+        let Self { compression, merge_operator, compaction_filter, prefix_extractor, .. } = self;
         let same_code = (merge_operator, compaction_filter, prefix_extractor)
             == (&other.merge_operator, &other.compaction_filter, &other.prefix_extractor);
         (other.compression.is_none() || *compression == other.compression) && same_code

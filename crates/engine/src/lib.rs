@@ -14,7 +14,8 @@
 //!   caller ◄── poll(sink), wait(deadline), notifier() ◄── completions
 //! ```
 //!
-//! What only an engine with ordered keys can do is in [`Ordered`] and [`OrderedSession`]: no method
+//! What only an engine with ordered keys can do is in [`Ordered`] and [`OrderedSession`], and what
+//! only one that finds keys by their hashes can do in [`Hashed`] and [`HashedSession`]: no method
 //! refuses because of the engine's kind. Start at [`Engine`] and [`Session`]; [`blocking`] is the
 //! thin layer most programs want. [`pace`], [`queue`], [`LockTable`]
 //! and [`RisingKeys`] are for engines to embed.
@@ -37,6 +38,7 @@ mod batch;
 mod outcome;
 mod semantics;
 mod scan;
+mod hash_scan;
 mod source;
 mod ingestion;
 mod values;
@@ -51,6 +53,7 @@ mod blob_stats;
 mod stats;
 #[path = "engine.rs"]
 mod contract;
+mod hashed; // the half of engines without order
 mod error;
 mod verify; // what a verification finds
 pub mod settings;
@@ -67,6 +70,8 @@ pub use contract::{DatabaseCopy, Engine, Ordered};
 pub use durability::Durability;
 pub use error::{Error, ErrorKind, Location, Result};
 pub use firn_format::Position;
+pub use hash_scan::{HASHED_SLOTS, HashBatch, HashCursor, HashScan};
+pub use hashed::{Hashed, HashedSession};
 pub use ingestion::{Ingestion, RisingKeys};
 pub use job_stats::{JobKindStats, JobRow, JobStage, JobStats};
 pub use keyspace::{Compression, KEYSPACE_DEFAULT, KeyspaceId, KeyspaceSettings};

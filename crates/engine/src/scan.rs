@@ -99,6 +99,14 @@ impl ScanBatch {
         self.records.push((start..middle, middle..self.bytes.len()));
     }
 
+    /// Forgets all records but the first `count`. For engines.
+    pub(crate) fn truncate(&mut self, count: usize) {
+        if let Some((key, _)) = self.records.get(count) {
+            self.bytes.truncate(key.start);
+            self.records.truncate(count);
+        }
+    }
+
     /// Says that the scan ends with this batch. For engines.
     pub fn finish(&mut self) {
         self.finished = true;

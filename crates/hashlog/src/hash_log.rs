@@ -6,8 +6,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use firn_engine::{
-    DatabaseCopy, Engine, Error, ErrorKind, HashStats, KEYSPACE_DEFAULT, KeyspaceId, KeyspaceSettings,
-    KeyspaceStats, Ordered, Position, Result, Session, Snapshot, Stats, ValueSource, WriteOptions,
+    DatabaseCopy, Engine, Error, ErrorKind, HashStats, Hashed, HashedSession, KEYSPACE_DEFAULT, KeyspaceId,
+    KeyspaceSettings, KeyspaceStats, Ordered, Position, Result, Session, Snapshot, Stats, ValueSource,
+    WriteOptions,
 };
 use firn_format::manifest::Change;
 use firn_maintenance::{step, wait_until};
@@ -15,7 +16,7 @@ use firn_storage::StorageLock;
 
 use crate::database::Database;
 use crate::error::from_storage;
-use crate::keyspaces::Keyspace;
+use crate::keyspaces::{Keyspace, ONE_SLOT};
 use crate::recovery::open;
 use crate::session::HashSession;
 use crate::settings::HashOptions;
@@ -128,8 +129,9 @@ impl Engine for HashLog {
             let message = format!("keyspace {name:?} exists with other settings");
             return Err(Error::new(ErrorKind::Conflict, message));
         }
-        let id = u32::try_from(manifest.state().next_number)
-            .map_err(|_| Error::invalid("there are no keyspace ids left"))?;
+        let number = u32::try_from(manifest.state().next_number).ok().filter(|number| *number < ONE_SLOT);
+        let number = number.ok_or_else(|| Error::invalid("there are no keyspace ids left"))?;
+        let id = if settings.in_one_slot { number | ONE_SLOT } else { number };
         let keyspace = Keyspace::new(KeyspaceId(id), name, settings, &database.env.semantics)?;
         let settings = keyspace.settings.to_text();
         let change = Change::Keyspace { id, name: name.to_owned(), settings };
@@ -253,5 +255,15 @@ impl Engine for HashLog {
 
     fn ordered(self: Arc<Self>) -> Option<Arc<dyn Ordered>> {
         None
+    }
+
+    fn hashed(self: Arc<Self>) -> Option<Arc<dyn Hashed>> {
+        Some(self)
+    }
+}
+
+impl Hashed for HashLog {
+    fn hashed_session(&self) -> Box<dyn HashedSession> {
+        Box::new(HashSession::new(&self.database))
     }
 }

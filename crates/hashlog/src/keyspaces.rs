@@ -4,6 +4,15 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use firn_engine::{CompactionFilter, Error, KeyspaceId, KeyspaceSettings, MergeOperator, Result, Semantics};
 
+/// Of the ids of keyspaces whose keys all lie in one slot. So every reader of a record knows the
+/// slot, without the settings of its keyspace.
+pub(crate) const ONE_SLOT: u32 = 1 << 31;
+
+/// The number that a keyspace was given, of which its id is made: each is given once.
+pub(crate) fn number_of_keyspace(id: u32) -> u64 {
+    u64::from(id & !ONE_SLOT)
+}
+
 /// One keyspace.
 #[derive(Debug)]
 pub(crate) struct Keyspace {

@@ -31,7 +31,7 @@ use crate::device::{Contents, Device};
 use crate::epoch::Epochs;
 use crate::error::from_storage;
 use crate::index::{Index, Inserted};
-use crate::keyspaces::{Keyspace, Keyspaces};
+use crate::keyspaces::{Keyspace, Keyspaces, ONE_SLOT, number_of_keyspace};
 use crate::log::{Log, Parts};
 use crate::ops::{Access, Attempt, Key, Store};
 use crate::read_cache::ReadCache;
@@ -188,7 +188,7 @@ impl Needed<'_> {
     }
 
     fn check_keyspace(&self, id: u32, location: impl FnOnce() -> Location) -> Result<()> {
-        if u64::from(id) < self.next_keyspace {
+        if number_of_keyspace(id) < self.next_keyspace {
             return Ok(());
         }
         let message = format!(
@@ -232,7 +232,8 @@ fn segments(options: &HashOptions, state: &State, segment_bits: u32) -> Result<(
 fn open_keyspaces(options: &HashOptions, state: &State) -> Result<Keyspaces> {
     let keyspaces = Keyspaces::default();
     for (id, (name, settings)) in &state.keyspaces {
-        let settings = KeyspaceSettings::from_text(settings)?;
+        let settings =
+            KeyspaceSettings { in_one_slot: *id & ONE_SLOT != 0, ..KeyspaceSettings::from_text(settings)? };
         keyspaces.put(Keyspace::new(KeyspaceId(*id), name, settings, &options.semantics)?);
     }
     Ok(keyspaces)

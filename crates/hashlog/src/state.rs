@@ -7,6 +7,8 @@ use firn_format::hybrid::ADDRESS_MIN;
 use firn_format::manifest::{Change, EditEncoder, KeyspaceText, ManifestEdit};
 use firn_storage::file::manifest::{self, Content, Edit};
 
+use crate::keyspaces::number_of_keyspace;
+
 /// The manifest of a hashed engine.
 pub(crate) type Manifest = manifest::Manifest<State>;
 
@@ -81,7 +83,7 @@ impl Content for State {
             Change::Hashed { page_bits, segment_bits } => self.sizes = Some((*page_bits, *segment_bits)),
             Change::Keyspace { id, name, settings } => {
                 self.keyspaces.insert(*id, (name.clone(), settings.clone()));
-                self.next_number = self.next_number.max(u64::from(*id) + 1);
+                self.next_number = self.next_number.max(number_of_keyspace(*id) + 1);
             }
             Change::DropKeyspace { id } => {
                 self.keyspaces.remove(id).ok_or_else(|| format!("there is no keyspace {id} to drop"))?;

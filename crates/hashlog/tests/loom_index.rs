@@ -24,15 +24,15 @@ fn model(f: impl Fn() + Sync + Send + 'static) {
     builder.check(f);
 }
 
-/// A key of slot 0 with this tag.
-fn hash(tag: u16) -> KeyHash {
-    KeyHash::new(u64::from(tag))
+/// A key of slot 0: those of several numbers below 8 part as soon as a bucket is split.
+fn hash(number: u16) -> KeyHash {
+    KeyHash::of(0, number << 13)
 }
 
 /// Inserts `address`, or puts it in front of the chain that is there; answers what it replaced.
-fn put(index: &Index, tag: u16, address: u64) -> u64 {
+fn put(index: &Index, number: u16, address: u64) -> u64 {
     loop {
-        match index.insert(hash(tag), address) {
+        match index.insert(hash(number), address) {
             Inserted::New => return 0,
             Inserted::Existing(place, entry) => {
                 if index.lead_to(place, entry, address) {
@@ -73,8 +73,8 @@ fn a_slot_that_grows_keeps_its_entries() {
     model(|| {
         let epochs = Epochs::new();
         let index = Arc::new(Index::new(32, Arc::clone(&epochs)).unwrap());
-        for tag in 0..6 {
-            put(&index, tag, 8 + u64::from(tag));
+        for number in 0..6 {
+            put(&index, number, 8 + u64::from(number));
         }
         let other = {
             let (index, mut participant) = (Arc::clone(&index), epochs.join().unwrap());
@@ -85,15 +85,15 @@ fn a_slot_that_grows_keeps_its_entries() {
         };
         {
             let mut participant = epochs.join().unwrap();
-            for tag in 6..8 {
+            for number in 6..8 {
                 let _inside = participant.enter();
-                put(&index, tag, 8 + u64::from(tag));
+                put(&index, number, 8 + u64::from(number));
             }
         }
         other.join().unwrap();
-        for tag in 0..8 {
-            let expected = if tag == 1 { 101 } else { 8 + u64::from(tag) };
-            assert_eq!(index.find(hash(tag)).expect("it was put").1.target(), expected, "tag {tag}");
+        for number in 0..8 {
+            let expected = if number == 1 { 101 } else { 8 + u64::from(number) };
+            assert_eq!(index.find(hash(number)).expect("it was put").1.target(), expected, "key {number}");
         }
     });
 }

@@ -475,6 +475,7 @@ fn kind_of(completion: &Completion) -> &'static str {
         Completion::Value(_) => "a read",
         Completion::Values(_) => "a read of several",
         Completion::Scanned(_) => "a scan",
+        Completion::ScannedByHash(_) => "a scan by hash",
         Completion::Locked(_) => "a lock",
         Completion::Failed(_) => "a failure",
     }

@@ -7,6 +7,7 @@
 mod batch;
 mod change;
 mod read;
+mod scan;
 
 pub(crate) use read::Looked;
 

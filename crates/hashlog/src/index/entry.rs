@@ -1,12 +1,12 @@
 //! One word of the index: which records it leads to.
 
+use super::hash::TAG_BITS;
 use crate::sync::AtomicU64;
 
 /// Bits of an address: 2^45 words of 8 bytes are 256 TiB of log.
 pub(crate) const ADDRESS_BITS: u32 = 45;
 
 const ADDRESS_MASK: u64 = (1 << ADDRESS_BITS) - 1;
-const TAG_BITS: u32 = 16;
 const TAG_MASK: u64 = (1 << TAG_BITS) - 1;
 const COPY: u64 = 1 << 61;
 const FROZEN: u64 = 1 << 62;

@@ -17,6 +17,7 @@ use std::sync::Arc;
 use firn_arena::Words;
 
 use super::entry::{Entry, freeze};
+use super::hash::TAG_BITS;
 use super::slab::{BUCKET_WORDS, Slab};
 use super::{ENTRIES, Index, Link, Run, SLOTS};
 use crate::sync::{AtomicU64, Ordering, Patience, lock};
@@ -24,8 +25,8 @@ use crate::sync::{AtomicU64, Ordering, Patience, lock};
 /// Entries for each bucket from which on a slot grows.
 const ENTRIES_PER_BUCKET: u64 = 6;
 
-/// Bits of the hash that an entry has: a run of more buckets would have to read records to grow.
-const SIZE_MAX: u32 = 16;
+/// A run of more buckets would have to read records to grow.
+const SIZE_MAX: u32 = TAG_BITS;
 
 /// Growths in progress, by slot.
 pub(super) struct Growth {
@@ -67,8 +68,7 @@ impl Index {
     #[inline]
     pub(super) fn split_before(&self, run: Run, slot: usize, bucket: u64) {
         if !Link(self.words(bucket)[ENTRIES].load(Ordering::Acquire)).is_ready() {
-            let old_count = 1 << (run.size() - 1);
-            self.split(slot, run, (bucket - run.first()) & (old_count - 1));
+            self.split(slot, run, (bucket - run.first()) / 2);
         }
     }
 
@@ -102,7 +102,7 @@ impl Index {
     #[cold]
     fn split(&self, slot: usize, run: Run, index: u64) {
         let old = Run(self.growth.old(slot).load(Ordering::Relaxed));
-        let halves = [run.first() + index, run.first() + index + (1 << old.size())];
+        let halves = [run.first() + 2 * index, run.first() + 2 * index + 1];
         let first_link = &self.words(halves[0])[ENTRIES];
         let claimed = first_link.compare_exchange(0, Link::CLAIMED, Ordering::AcqRel, Ordering::Acquire);
         if claimed.is_err() {
@@ -117,7 +117,7 @@ impl Index {
         }
         let mut sides = halves.map(|half| Side { bucket: half, used: 0, overflow: Vec::new() });
         self.freeze_chain(old.first() + index, |entry| {
-            let side = usize::from(entry.tag() >> old.size() & 1);
+            let side = usize::from(entry.tag() >> (TAG_BITS - 1 - old.size()) & 1);
             sides[side].push(self, entry);
         });
         for (half, side) in halves.iter().zip(&sides) {

@@ -3,6 +3,9 @@
 /// Slots of a database: the units of ownership, and of the index.
 pub(crate) const SLOTS: usize = if cfg!(loom) { 2 } else { 16384 };
 
+/// Bits of the hash that an entry keeps.
+pub(crate) const TAG_BITS: u32 = 16;
+
 /// Where the index keeps a key: its slot, and 50 bits of its hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct KeyHash {
@@ -14,6 +17,17 @@ impl KeyHash {
     #[inline]
     pub(crate) fn new(bits: u64) -> Self {
         Self { bits }
+    }
+
+    /// Any key of `slot` with this tag.
+    pub(crate) fn of(slot: usize, tag: u16) -> Self {
+        Self::new((slot as u64) << 50 | u64::from(tag))
+    }
+
+    /// The same hash in the slot of another one.
+    pub(crate) fn in_slot_of(self, bits: u64) -> Self {
+        const SLOT: u64 = !0 << 50;
+        Self::new(bits & SLOT | self.bits & !SLOT)
     }
 
     /// All bits.
@@ -32,10 +46,16 @@ impl KeyHash {
         self.bits as u16
     }
 
-    /// Which of `1 << size` buckets: the lower `size` bits. The first 16 of them are the tag's, so
-    /// that splitting a bucket reads no record.
+    /// Which of `1 << size` buckets: the upper `size` bits of the tag. So splitting a bucket reads
+    /// no record, and buckets are in the order of tags, whatever the size.
     #[inline]
     pub(crate) fn bucket(self, size: u32) -> u64 {
-        self.bits & ((1 << size) - 1)
+        u64::from(u32::from(self.tag()) >> (TAG_BITS - size))
+    }
+
+    /// The first tag of the bucket behind this one, of `1 << size`; `None` behind the last.
+    pub(crate) fn next_bucket(self, size: u32) -> Option<u16> {
+        let first = (self.bucket(size) + 1) << (TAG_BITS - size);
+        u16::try_from(first).ok()
     }
 }

@@ -22,6 +22,7 @@ mod slab;
 mod insert;
 mod grow;
 mod tops; // of chains, counted
+mod ordered; // by tag, for scans
 
 pub(crate) use entry::Entry;
 pub(crate) use hash::{KeyHash, SLOTS};

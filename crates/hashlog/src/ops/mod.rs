@@ -19,6 +19,7 @@ use firn_format::hybrid::Shape;
 
 use crate::epoch::{Epochs, Inside, Participant, Stopped};
 use crate::index::{Entry, Index, Inserted, KeyHash, Place};
+use crate::keyspaces::ONE_SLOT;
 use crate::log::{Log, Parts, Record, Room};
 use crate::read_cache::ReadCache;
 use crate::redo::Redo;
@@ -35,9 +36,10 @@ pub(crate) struct Key<'k> {
 impl<'k> Key<'k> {
     #[inline]
     pub(crate) fn new(keyspace: u32, bytes: &'k [u8]) -> Self {
-        let hash =
-            firn_format::key::key_hash(bytes) ^ u64::from(keyspace).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        Self { keyspace, bytes, hash: KeyHash::new(hash) }
+        let of_keyspace = u64::from(keyspace).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let hash = KeyHash::new(firn_format::key::key_hash(bytes) ^ of_keyspace);
+        let hash = if keyspace & ONE_SLOT == 0 { hash } else { hash.in_slot_of(of_keyspace) };
+        Self { keyspace, bytes, hash }
     }
 }
 

@@ -11,9 +11,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use firn_engine::{
-    Batch, Completion, CompletionQueue, Durability, KeyLocks, KeyspaceId, Notifier, Op, OpKind, Outcome,
-    Position, ReadAt, ReadSet, Result, Rmw, RmwAnswer, Session, Snapshot, Ticket, UpdateFn, ValueSource,
-    Values, WriteOptions, check_value_bytes,
+    Batch, Completion, CompletionQueue, Durability, HashBatch, HashScan, HashedSession, KeyLocks, KeyspaceId,
+    Notifier, Op, OpKind, Outcome, Position, ReadAt, ReadSet, Result, Rmw, RmwAnswer, Session, Snapshot,
+    Ticket, UpdateFn, ValueSource, Values, WriteOptions, check_value_bytes,
 };
 
 use crate::caller::{Caller, Looked, not_shared};
@@ -396,6 +396,19 @@ impl Session for HashSession {
 
     fn set_inline(&mut self, inline: bool) {
         self.inline = inline;
+    }
+}
+
+impl HashedSession for HashSession {
+    fn scan_by_hash(&mut self, at: ReadAt<'_>, scan: HashScan, out: &mut HashBatch) -> Result<Outcome<()>> {
+        if self.caller()?.scan(at, &scan, out)?.is_some() {
+            return Ok(Outcome::Done(()));
+        }
+        let mut batch = std::mem::take(out);
+        Ok(Outcome::Pending(self.read_later(at, move |caller, at| {
+            done(caller.scan(at, &scan, &mut batch)?)?;
+            Ok(Completion::ScannedByHash(batch))
+        })))
     }
 }
 

@@ -10,3 +10,4 @@ mod checkpoints;
 mod storage;
 mod verify;
 mod stats;
+mod scans;

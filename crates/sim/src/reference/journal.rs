@@ -184,7 +184,7 @@ fn decode_frame(mut bytes: &[u8], offset: u64) -> Option<(Entry, usize)> {
                 merge_operator,
                 compaction_filter,
                 prefix_extractor,
-                separate_bytes: None,
+                ..KeyspaceSettings::default()
             };
             Entry::CreateKeyspace(name, settings)
         }
