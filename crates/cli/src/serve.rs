@@ -8,6 +8,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use firn::{HashSettings, PointDb, Settings};
 use firn_server::{DescriptorShares, Password, Ports, ServeSettings, Server, raise_descriptor_limit};
 use firn_storage::{SystemClock, ThreadSpawn};
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -82,22 +83,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
     let wanted_http = serve.http;
     // Before the directory is made: a start that finds a port in use leaves nothing behind.
     let ports = Ports::take(&serve).map_err(|error| cannot_serve(&error))?;
-    let db = Arc::new(progress::during(&format!("opening {}", dir.display()), |_| {
-        let mut builder = shared.set(firn::Db::builder(dir).settings(settings), Access::Create)?;
-        if let Some(socket) = &options.worker {
-            let spawn = Arc::new(ThreadSpawn::new());
-            let worker = firn::jobs::socket::Socket::new(socket, dir, spawn);
-            let worker = worker.map_err(|error| failed(format!("cannot use a worker: {error}")))?;
-            builder = builder.executor(Arc::new(worker));
-        }
-        if let Some(control_planes) = &options.control_plane {
-            let location = options.shared.clone().unwrap_or_else(|| dir.display().to_string());
-            builder = builder.executor(Arc::new(remote(&location, &reach(&options, control_planes))?));
-        }
-        builder.open().map_err(|error| Failure::database(dir, &error))
-    })?);
-    warn_of_unseen(&db, dir)?;
-    let server = Server::start_on(ports, Arc::clone(&db), serve, Arc::new(SystemClock::new()));
+    let db = open(dir, &options, (settings, effective.hash), &shared)?;
+    if let Some(ordered) = db.ordered() {
+        warn_of_unseen(&ordered, dir)?;
+    }
+    let server = Server::start_on(ports, &db, serve, Arc::new(SystemClock::new()));
     let server = server.map_err(|error| cannot_serve(&error))?;
     let (address, network) = (server.address(), server.network());
     let http = http_port::shown(wanted_http, server.http_address());
@@ -122,6 +112,36 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
     db.close().map_err(|error| Failure::database(dir, &error))?;
     announce(format_args!("closed {}", dir.display()));
     Ok(Ending::Done)
+}
+
+/// Opens the database, of the engine that is said or that it has.
+fn open(
+    dir: &Path,
+    options: &Options,
+    (settings, hash): (Settings, Option<HashSettings>),
+    shared: &SharedStorage,
+) -> Result<PointDb> {
+    let failed = |what: String| Failure::new(Ending::Failed, what);
+    progress::during(&format!("opening {}", dir.display()), |_| {
+        let mut builder = shared.set(PointDb::builder(dir).settings(settings), Access::Create)?;
+        if let Some(engine) = options.engine {
+            builder = builder.engine(engine);
+        }
+        if let Some(hash) = hash {
+            builder = builder.hash_settings(hash);
+        }
+        if let Some(socket) = &options.worker {
+            let spawn = Arc::new(ThreadSpawn::new());
+            let worker = firn::jobs::socket::Socket::new(socket, dir, spawn);
+            let worker = worker.map_err(|error| failed(format!("cannot use a worker: {error}")))?;
+            builder = builder.executor(Arc::new(worker));
+        }
+        if let Some(control_planes) = &options.control_plane {
+            let location = options.shared.clone().unwrap_or_else(|| dir.display().to_string());
+            builder = builder.executor(Arc::new(remote(&location, &reach(options, control_planes))?));
+        }
+        builder.open_points().map_err(|error| Failure::database(dir, &error))
+    })
 }
 
 /// Why nothing is served, and what to do where that is clear.

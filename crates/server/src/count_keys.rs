@@ -5,11 +5,12 @@
 //! between that have expired or are deleted, a task of the first server thread counts them all
 //! between requests, once a client has asked. What it found last is the answer, with its age.
 
+use std::collections::HashMap;
 use std::rc::Rc;
 use std::time::Duration;
 
-use firn_engine::ScanRange;
-use firn_format::datatype::{self, DatabaseId, range};
+use firn_engine::{HashCursor, ScanRange};
+use firn_format::datatype::{self, DatabaseId, UserKey};
 
 use crate::failure::Result;
 use crate::key_counts::KeyCount;
@@ -58,9 +59,16 @@ pub(crate) async fn of_all(thread: &Rc<ServerThread>) -> Result<Counted> {
     let databases = thread.shared.store.databases.load_full();
     let mut transaction = Transaction::reading(thread);
     let (mut counts, mut left, mut age) = (Vec::new(), Left::AT_ONCE, Age::New);
+    let mut by_hash = match thread.engine.is_ordered() {
+        true => None,
+        false => Some(count_by_hash(thread, &mut transaction, &mut left).await?),
+    };
     for index in 0..DATABASE_COUNT {
         let id = databases.get(index).id;
-        let (counted, is_all) = count(thread, &mut transaction, id, &mut left).await?;
+        let (counted, is_all) = match &mut by_hash {
+            Some((counts, is_all)) => (counts.remove(&id).unwrap_or_default(), *is_all),
+            None => count(thread, &mut transaction, id, &mut left).await?,
+        };
         if is_all {
             counts.push(counted);
             continue;
@@ -97,11 +105,8 @@ async fn count(
     id: DatabaseId,
     left: &mut Left,
 ) -> Result<(KeyCount, bool)> {
-    let (mut start, mut end) = (Vec::new(), Vec::new());
-    range::database(id, &mut start, &mut end);
     let now_ms = transaction.now_ms();
-    let cursor = transaction.scan(transaction.keyspaces().keys, ScanRange::between(&start, &end))?;
-    let mut cursor = cursor.in_short_turns().within(left.batches);
+    let mut cursor = transaction.keys_of(id)?.in_short_turns().within(left.batches);
     let mut counted = KeyCount::default();
     while let Some((key, record)) = cursor.next().await? {
         if left.records == 0 {
@@ -109,22 +114,48 @@ async fn count(
             return Ok((counted, false));
         }
         left.records -= 1;
-        let value = match decode_value(record) {
-            Ok(value) => value,
-            Err(failure) => {
-                thread.note_damaged(datatype::KEYS, key, &failure.line());
-                continue;
-            }
-        };
-        if value.is_live(now_ms) {
-            counted.keys += 1;
-            let expires_at_ms = value.expires_at_ms();
-            counted.expiring += u64::from(expires_at_ms != 0);
-            counted.left_ms = counted.left_ms.saturating_add(expires_at_ms.saturating_sub(now_ms));
-        }
+        add(thread, &mut counted, key, record, now_ms);
     }
     left.batches = cursor.batches_left();
     Ok((counted, !cursor.is_cut_short()))
+}
+
+/// Counts the keys of all databases in one walk, as far as `left` allows; whether that is all.
+/// Where keys have no order, those of all databases lie among each other.
+async fn count_by_hash(
+    thread: &ServerThread,
+    transaction: &mut Transaction,
+    left: &mut Left,
+) -> Result<(HashMap<DatabaseId, KeyCount>, bool)> {
+    let (now_ms, keyspace) = (transaction.now_ms(), transaction.keyspaces().keys);
+    let cursor = transaction.range_by_hash(keyspace, ScanRange::all(), HashCursor::START);
+    let mut cursor = cursor.in_short_turns().within(left.batches);
+    let mut counts: HashMap<DatabaseId, KeyCount> = HashMap::new();
+    while let Some((key, record)) = cursor.next().await? {
+        if left.records == 0 {
+            return Ok((counts, false));
+        }
+        left.records -= 1;
+        match UserKey::decode(key) {
+            Ok(user) => add(thread, counts.entry(user.database()).or_default(), key, record, now_ms),
+            Err(error) => thread.note_damaged(datatype::KEYS, key, &error),
+        }
+    }
+    Ok((counts, !cursor.is_cut_short()))
+}
+
+/// Counts a record, unless it is damaged.
+fn add(thread: &ServerThread, counted: &mut KeyCount, key: &[u8], record: &[u8], now_ms: u64) {
+    let value = match decode_value(record) {
+        Ok(value) => value,
+        Err(failure) => return thread.note_damaged(datatype::KEYS, key, &failure.line()),
+    };
+    if value.is_live(now_ms) {
+        counted.keys += 1;
+        let expires_at_ms = value.expires_at_ms();
+        counted.expiring += u64::from(expires_at_ms != 0);
+        counted.left_ms = counted.left_ms.saturating_add(expires_at_ms.saturating_sub(now_ms));
+    }
 }
 
 /// Counts all keys whenever a client has asked. Runs until the server thread ends.
@@ -146,6 +177,12 @@ pub(crate) async fn run(thread: Rc<ServerThread>) {
 
 async fn count_all(thread: &Rc<ServerThread>) -> Result<Vec<(DatabaseId, KeyCount)>> {
     let databases = thread.shared.store.databases.load_full();
+    if !thread.engine.is_ordered() {
+        let (mut transaction, mut all) = (Transaction::reading(thread), Left::ALL);
+        let (mut counted, _) = count_by_hash(thread, &mut transaction, &mut all).await?;
+        let ids = (0..DATABASE_COUNT).map(|index| databases.get(index).id);
+        return Ok(ids.map(|id| (id, counted.remove(&id).unwrap_or_default())).collect());
+    }
     let mut counts = Vec::new();
     for index in 0..DATABASE_COUNT {
         let id = databases.get(index).id;

@@ -13,12 +13,13 @@
 //! later, and holds up no other. A record that cannot be read is passed over, counted and logged
 //! once.
 
+mod by_hash;
 mod due;
 
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use firn_engine::{KeyspaceId, OrderedBatch, ScanRange};
+use firn_engine::{HashCursor, KeyspaceId, OrderedBatch, ScanRange};
 use firn_format::datatype::value::FRAGMENT_BYTES;
 use firn_format::datatype::{self, DatabaseId, Expiry, Purge, Tag, UserKey, Value, range};
 
@@ -102,7 +103,7 @@ struct Duty {
     pass: Option<ExpiryPass>,
     /// Where in the keyspace purges are read next, while they are; `None` = they are all in the
     /// queue, or it says that they are not.
-    read_from: Option<Vec<u8>>,
+    read_from: Option<Place>,
     /// Flushed databases whose records were deleted, and when: stragglers may have written since.
     purging: HashMap<DatabaseId, u64>,
 }
@@ -111,8 +112,20 @@ struct Duty {
 struct ExpiryPass {
     /// The time it began at, in milliseconds since the Unix epoch.
     began_ms: u64,
-    /// The record it goes on at: those before it are gone, or cannot be read.
-    from: Vec<u8>,
+    /// Where it goes on: what comes before is gone, or cannot be read, or is not due.
+    from: Place,
+}
+
+/// Keys and values of the engine.
+type Records = Vec<(Vec<u8>, Vec<u8>)>;
+
+/// Where a walk over a keyspace goes on.
+#[derive(Clone, Debug)]
+enum Place {
+    /// At this key of a keyspace in order.
+    Key(Vec<u8>),
+    /// At this cursor of one without.
+    Hash(HashCursor),
 }
 
 impl Duty {
@@ -155,20 +168,23 @@ impl Duty {
         let (mut start, mut end) = (Vec::new(), Vec::new());
         range::due(now_ms, &mut start, &mut end);
         let first_ms = self.expired_through_ms.saturating_sub(STRAGGLERS_MS);
-        let begin = || ExpiryPass { began_ms: now_ms, from: first_ms.to_be_bytes().to_vec() };
-        let mut pass = self.pass.take().unwrap_or_else(begin);
-        let due = self.some(keyspaces.expiry, &pass.from, &end, EXPIRED_PER_ROUND).await?;
+        let begun = self.pass.take();
+        let from = || self.beginning(first_ms.to_be_bytes().to_vec());
+        let mut pass = begun.unwrap_or_else(|| ExpiryPass { began_ms: now_ms, from: from() });
+        let (due, next) = self.some(keyspaces.expiry, &pass.from, &end, EXPIRED_PER_ROUND).await?;
         for (record, meaning) in &due {
             if let Err(failure) = self.expire_record(record, meaning).await {
-                pass.from.clone_from(record);
+                if let Place::Key(from) = &mut pass.from {
+                    from.clone_from(record);
+                }
                 self.pass = Some(pass);
                 return Err(failure);
             }
             self.thread.pause().await;
         }
-        match due.last().filter(|_| due.len() == EXPIRED_PER_ROUND) {
-            Some((last, _)) => {
-                pass.from = [last, &[0][..]].concat();
+        match next {
+            Some(next) => {
+                pass.from = next;
                 self.pass = Some(pass);
                 Ok(true)
             }
@@ -303,13 +319,12 @@ impl Duty {
         let thread = Rc::clone(&self.thread);
         let queue = &thread.shared.purges;
         if self.read_from.is_none() && queue.take_incomplete() {
-            self.read_from = Some(Vec::new());
+            self.read_from = Some(self.beginning(Vec::new()));
         }
         let Some(from) = &self.read_from else { return Ok(()) };
         let keyspace = thread.shared.store.keyspaces.purges;
-        let records = self.some(keyspace, from, &[u8::MAX; 5], PURGES_PER_READ).await?;
-        let last = records.last().filter(|_| records.len() == PURGES_PER_READ);
-        self.read_from = last.map(|(key, _)| [&key[..], &[0]].concat());
+        let (records, next) = self.some(keyspace, from, &[u8::MAX; 5], PURGES_PER_READ).await?;
+        self.read_from = next;
         records.into_iter().for_each(|record| queue.push(record));
         Ok(())
     }
@@ -330,6 +345,9 @@ impl Duty {
             Tag::SortedSet => count.saturating_mul(2),
             _ => count,
         };
+        if !self.thread.engine.is_ordered() {
+            return self.purge_parts_by_name(&purge, record).await;
+        }
         let keyspaces = self.thread.shared.store.keyspaces;
         let (mut start, mut end) = (Vec::new(), Vec::new());
         purge.range(&mut start, &mut end);
@@ -353,9 +371,9 @@ impl Duty {
             return Ok(None);
         }
         let fields = self.thread.shared.store.keyspaces.fields;
-        match self.some(fields, start, end, usize::MAX).await {
+        match self.some(fields, &Place::Key(start.to_vec()), end, usize::MAX).await {
             Err(failure) if failure.is_damage() => Ok(None),
-            read => Ok(Some(read?.into_iter().map(|(key, _)| key).collect())),
+            read => Ok(Some(read?.0.into_iter().map(|(key, _)| key).collect())),
         }
     }
 
@@ -374,6 +392,19 @@ impl Duty {
     /// on for a moment. So it is deleted twice, and only the second time the purge itself is
     /// removed.
     async fn purge_database(&mut self, id: DatabaseId, is_last: bool) -> Result<()> {
+        match self.thread.engine.is_ordered() {
+            true => self.delete_database(id, is_last).await?,
+            false => self.delete_database_by_hash(id, is_last).await?,
+        }
+        if is_last {
+            self.purging.remove(&id);
+        } else {
+            self.purging.insert(id, self.thread.monotonic_ms());
+        }
+        Ok(())
+    }
+
+    async fn delete_database(&self, id: DatabaseId, is_last: bool) -> Result<()> {
         let keyspaces = self.thread.shared.store.keyspaces;
         let mut batch = OrderedBatch::default();
         let (mut start, mut end, mut record) = (Vec::new(), Vec::new(), Vec::new());
@@ -392,30 +423,46 @@ impl Duty {
         if is_last {
             batch.delete(keyspaces.purges, &record);
         }
-        self.thread.write_ordered(&batch).await?;
-        if is_last {
-            self.purging.remove(&id);
-        } else {
-            self.purging.insert(id, self.thread.monotonic_ms());
-        }
-        Ok(())
+        self.thread.write_ordered(&batch).await
     }
 
-    /// The first records from `start` to before `end`, at most `count`.
+    /// The first records of a walk that lie before `end`, about `count`, and where it goes on;
+    /// `None` = there are no more.
     async fn some(
         &self,
         keyspace: KeyspaceId,
-        start: &[u8],
+        from: &Place,
         end: &[u8],
         count: usize,
-    ) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
+    ) -> Result<(Records, Option<Place>)> {
         let mut transaction = Transaction::reading(&self.thread);
-        let mut cursor = transaction.scan(keyspace, ScanRange::between(start, end))?;
+        let mut cursor = match from {
+            Place::Key(start) => transaction.scan(keyspace, ScanRange::between(start, end))?,
+            Place::Hash(cursor) => {
+                let walk = transaction.range_by_hash(keyspace, ScanRange::between(&[], end), *cursor);
+                walk.in_batches(count, 1)
+            }
+        };
         let mut some = Vec::new();
-        while some.len() < count {
+        while matches!(from, Place::Hash(_)) || some.len() < count {
             let Some((key, value)) = cursor.next().await? else { break };
             some.push((key.to_vec(), value.to_vec()));
         }
-        Ok(some)
+        let next = match from {
+            Place::Hash(_) => cursor.place().map(Place::Hash),
+            Place::Key(_) => {
+                let last = some.last().filter(|_| some.len() == count);
+                last.map(|(key, _)| Place::Key([&key[..], &[0]].concat()))
+            }
+        };
+        Ok((some, next))
+    }
+
+    /// Where a walk begins: of a keyspace in order at `key`.
+    fn beginning(&self, key: Vec<u8>) -> Place {
+        match self.thread.engine.is_ordered() {
+            true => Place::Key(key),
+            false => Place::Hash(HashCursor::START),
+        }
     }
 }

@@ -39,6 +39,12 @@ impl Failure {
         Self::new("ERR replies beyond client-query-buffer-limit inside EXEC or a script");
     pub(crate) const CURSOR: Self = Self::new("ERR invalid cursor");
 
+    /// Of what only keys in order can hold.
+    pub(crate) const NO_ORDER: Self = Self::new(
+        "ERR hashes, lists, sets and sorted sets need keys in order, which the engine hashlog does not keep: \
+         serve a database of the other engine, with --engine tree",
+    );
+
     /// A line that is always the same: a code, a space, a sentence.
     pub(crate) const fn new(line: &'static str) -> Self {
         Self { line: Cow::Borrowed(line), is_damage: false }

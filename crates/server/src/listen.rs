@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 
-use firn::Db;
+use firn::PointDb;
 use firn::storage::{Clock, Priority, Spawn, SystemClock, ThreadSpawn};
 
 use crate::access::Users;
@@ -45,7 +45,7 @@ impl Server {
     /// # Errors
     /// What the system says of the address or of threads; `Unsupported` where a network is wished
     /// for that it does not give.
-    pub fn start(db: Arc<Db>, settings: ServeSettings) -> io::Result<Self> {
+    pub fn start(db: &PointDb, settings: ServeSettings) -> io::Result<Self> {
         Self::start_with(db, settings, Arc::new(SystemClock::new()))
     }
 
@@ -53,7 +53,7 @@ impl Server {
     ///
     /// # Errors
     /// As [`start`](Self::start).
-    pub fn start_with(db: Arc<Db>, settings: ServeSettings, clock: Arc<dyn Clock>) -> io::Result<Self> {
+    pub fn start_with(db: &PointDb, settings: ServeSettings, clock: Arc<dyn Clock>) -> io::Result<Self> {
         let ports = Ports::take(&settings)?;
         Self::start_on(ports, db, settings, clock)
     }
@@ -65,12 +65,12 @@ impl Server {
     /// of the ports since.
     pub fn start_on(
         ports: Ports,
-        db: Arc<Db>,
+        db: &PointDb,
         settings: ServeSettings,
         clock: Arc<dyn Clock>,
     ) -> io::Result<Self> {
         let settings = ServeSettings { network: ports.network, ..settings };
-        let (store, recorded) = Store::open(db, clock).map_err(io::Error::other)?;
+        let (store, recorded) = Store::open(db.clone(), clock).map_err(io::Error::other)?;
         let mut unreadable = Vec::new();
         let users = Users::new(&recorded, &mut unreadable);
         if let Some(password) = &settings.password {
@@ -313,9 +313,9 @@ mod tests {
     #[test]
     fn a_thread_that_panics_ends_the_server_with_an_error() {
         let dir = tempfile::tempdir().unwrap();
-        let db = Arc::new(Db::open(dir.path()).unwrap());
+        let db = firn::Db::open(dir.path()).unwrap();
         let settings = ServeSettings { port: 0, threads: 3, ..ServeSettings::default() };
-        let server = Server::start(db, settings).unwrap();
+        let server = Server::start(&db, settings).unwrap();
         let mut client = TcpStream::connect(server.address()).unwrap();
         server.shared.threads.mailboxes[1].send(Message::Ask(Question::deadly()));
         let error = server.wait().expect_err("it has failed");

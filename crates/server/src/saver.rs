@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use firn::Db;
+use firn::PointDb;
 use firn::storage::{Clock, Priority, Spawn, ThreadSpawn};
 
 use crate::failure::{Failure, Result};
@@ -33,7 +33,7 @@ pub(crate) struct Saver {
 
 /// What the saver's threads work on.
 struct Savings {
-    db: Arc<Db>,
+    db: PointDb,
     clock: Arc<dyn Clock>,
     processors: Arc<Processors>,
     state: Mutex<State>,
@@ -78,7 +78,7 @@ impl Saver {
         let last = Saved { unix_s, took_ms: 0, changes: 0, failure: None };
         let state = State { running: None, waiting: Vec::new(), last };
         let savings = Savings {
-            db: Arc::clone(&store.db),
+            db: store.db.clone(),
             clock: Arc::clone(&store.clock),
             processors: Arc::clone(processors),
             state: Mutex::new(state),

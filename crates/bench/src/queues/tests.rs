@@ -1,5 +1,3 @@
-use std::sync::Arc;
-
 use clap::Parser;
 use firn_server::{ServeSettings, Server};
 
@@ -21,7 +19,7 @@ fn beside_a_server(work: impl FnOnce(&str)) {
     let settings = ServeSettings { port: 0, threads: 1, ..ServeSettings::default() };
     let db =
         firn::Db::builder(directory.path().join("db")).settings(firn::Settings::for_memory(64 << 20)).open();
-    let server = Server::start(Arc::new(db.expect("it opens")), settings).expect("it starts");
+    let server = Server::start(&db.expect("it opens"), settings).expect("it starts");
     work(&format!("resp://{}", server.address()));
 }
 

@@ -3,7 +3,6 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Stdio};
-use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Parser;
@@ -72,7 +71,7 @@ fn a_server_of_firn_is_loaded_and_measured() {
     let json = dir.path().join("r.json");
     let db = firn::Db::builder(dir.path().join("db")).settings(firn::Settings::for_memory(64 << 20)).open();
     let serve = ServeSettings { port: 0, threads: 2, ..ServeSettings::default() };
-    let server = Server::start(Arc::new(db.unwrap()), serve).unwrap();
+    let server = Server::start(&db.unwrap(), serve).unwrap();
     let port = server.address().port().to_string();
     let pid = std::process::id().to_string();
     let words = ["--port", &port, "--pid", &pid, "--json", json.to_str().unwrap(), "--load"];

@@ -5,8 +5,8 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use clap::Parser;
-use firn::Settings;
-use firn_engine::settings::nearest;
+use firn::{EngineKind, HashSettings, Settings};
+use firn_engine::settings::{EngineSettings as _, nearest};
 
 use super::options::Options;
 use crate::config_file::{ConfigFile, SERVE_TABLE};
@@ -24,6 +24,8 @@ const BACKGROUND_NICE: i64 = 10;
 pub(crate) struct Effective {
     pub(super) options: Options,
     pub(super) settings: Settings,
+    /// What the hashed engine alone is told; `None` = what follows from the others.
+    pub(super) hash: Option<HashSettings>,
     /// By option: where it was said.
     sources: Vec<(&'static str, &'static str)>,
     /// What the file says to the engine.
@@ -71,8 +73,9 @@ impl Effective {
             check_alone(name, source, &options, &config)?;
         }
         let engine = config.engine.clone();
+        let hash = engine.contains_key(HashSettings::TABLE).then(|| config.hash_settings()).transpose()?;
         let settings = engine_settings(config, &options)?;
-        Ok(Self { options, settings, sources, engine })
+        Ok(Self { options, settings, hash, sources, engine })
     }
 
     /// Whether some source says the option `name`, so that it is not the default.
@@ -87,7 +90,14 @@ impl Effective {
             |name: &str| self.sources.iter().find(|(known, _)| *known == name).map(|(_, source)| *source);
         let said = |name: &str| own(name).filter(|source| *source != "default");
         let mut text = String::new();
-        let engine = self.settings.to_toml();
+        let engine = match self.options.engine {
+            Some(EngineKind::Hash) => {
+                let hash = self.hash.clone();
+                let follows = || HashSettings::for_memory(self.settings.memory_bytes);
+                self.settings.clone().for_engine(hash.unwrap_or_else(follows)).to_toml()
+            }
+            _ => self.settings.to_toml(),
+        };
         let mut table = Some(&self.engine);
         for line in engine.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
             if let Some(name) = line.strip_prefix('[').and_then(|line| line.strip_suffix(']')) {

@@ -4,6 +4,7 @@
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 
+use firn::EngineKind;
 use firn_bench::args::parse_durability;
 use firn_engine::Durability;
 use firn_engine::settings::parse_bytes;
@@ -49,6 +50,12 @@ options! {
     /// The database's directory; made if it is not there. Default firn-data.
     #[arg(long, value_name = "DIR")]
     dir: PathBuf;
+    /// The engine of a new database: `tree` keeps keys in order and serves every type; `hashlog`
+    /// serves strings, counters and bits, with less processor time, and refuses what needs order:
+    /// hashes, lists, sets, sorted sets. Of a database that is there: must be its own. Default: its
+    /// own, and tree for a new one.
+    #[arg(long, value_name = "NAME", value_parser = parse_engine)]
+    engine: EngineKind;
     /// Where tables, sealed blob segments and the manifest lie, if that is not the directory too:
     /// a directory that several machines mount, s3://BUCKET/PREFIX, gs://BUCKET/PREFIX or
     /// az://CONTAINER/PREFIX. The directory keeps the log. Endpoint, region and credentials are the
@@ -221,6 +228,7 @@ impl Options {
             network: Some(defaults.network),
             log_format: Some(LogFormat::Text),
             log_level: Some(LogLevel::Info),
+            engine: None,
             password_file: None,
             http_port: Some(HttpPort::SERVE),
             backup_dir: None,
@@ -269,6 +277,7 @@ shown! {
     u64: |it| i64::try_from(*it).unwrap_or(i64::MAX);
     bool: |it| if *it { "yes" } else { "no" };
     Network: |it| match it { Network::Auto => "auto", Network::Ring => "ring", Network::Epoll => "epoll" };
+    EngineKind: |it| it.name();
     Durability: |it| it.name();
     LogFormat: |it| match it { LogFormat::Text => "text", LogFormat::Json => "json" };
     LogLevel: |it| match it {
@@ -295,6 +304,10 @@ fn parse_count(text: &str) -> Result<usize, String> {
 
 fn parse_yes(word: &str) -> Result<bool, String> {
     one_of(word, &[("yes", true), ("no", false)])
+}
+
+fn parse_engine(word: &str) -> Result<EngineKind, String> {
+    one_of(word, &EngineKind::ALL.map(|engine| (engine.name(), engine)))
 }
 
 fn parse_network(word: &str) -> Result<Network, String> {

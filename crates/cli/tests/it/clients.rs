@@ -30,8 +30,13 @@ fn succeed(command: &mut Command) -> String {
 /// Starts a server, lets `suite` make the command that is to succeed against it, and expects
 /// `lines` lines of success.
 fn pass(language: &str, lines: usize, suite: impl Fn(&Path, &str, &str) -> Command) {
+    pass_on("tree", language, lines, suite);
+}
+
+/// The same against a server on this engine.
+fn pass_on(engine: &str, language: &str, lines: usize, suite: impl Fn(&Path, &str, &str) -> Command) {
     let folder = tempfile::tempdir().expect("a folder");
-    let mut serving = Serving::start(&folder.path().join("data"));
+    let mut serving = Serving::start_with(&["--engine", engine], &folder.path().join("data"));
     let copy = copy_of(language, folder.path());
     let (host, port) = serving.address.rsplit_once(':').expect("an address");
     let said = succeed(suite(&copy, host, port).current_dir(&copy));
@@ -53,11 +58,13 @@ fn python(folder: &Path) -> Command {
 #[test]
 #[ignore = "installs redis-py"]
 fn the_suite_of_redis_py_passes() {
-    pass("python", 12, |folder, host, port| {
-        let mut command = python(folder);
-        command.args(["suite.py", host, port]);
-        command
-    });
+    for engine in ["tree", "hashlog"] {
+        pass_on(engine, "python", 12, |folder, host, port| {
+            let mut command = python(folder);
+            command.args(["suite.py", host, port, engine]);
+            command
+        });
+    }
 }
 
 #[test]

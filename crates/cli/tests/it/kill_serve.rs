@@ -7,7 +7,6 @@
 //! the logs judge it.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::time::Duration;
 
 use fastrand::Rng;
@@ -87,13 +86,14 @@ enum Place {
 }
 
 impl Place {
-    fn any(rng: &mut Rng, round: u64) -> Self {
+    /// One of the first `kinds` kinds.
+    fn any(rng: &mut Rng, kinds: u8, round: u64) -> Self {
         let key = rng.u64(..KEYS);
-        match rng.u8(..6) {
+        match rng.u8(..kinds) {
             0 => Self::Text(key),
             1 => Self::Pair(key),
-            2 => Self::Field(key),
-            3 => Self::Counter(key),
+            2 => Self::Counter(key),
+            3 => Self::Field(key),
             4 => Self::List { round, key },
             _ => Self::Sorted { round, key },
         }
@@ -136,6 +136,8 @@ fn number_in(writer: usize, value: &Value, whole: fn(usize, u64) -> String) -> O
 /// One writer: its logs outlive connections and servers.
 struct Writer {
     number: usize,
+    /// How many kinds of keys it writes.
+    kinds: u8,
     rng: Rng,
     next: u64,
     logs: BTreeMap<Place, Log>,
@@ -154,7 +156,7 @@ impl Writer {
         // What each reply acknowledges, and what it must be if that is known.
         let mut replies: Vec<(Option<Place>, Option<Value>)> = Vec::new();
         for _ in 0..self.rng.usize(1..=RUN) {
-            let place = Place::any(&mut self.rng, round);
+            let place = Place::any(&mut self.rng, self.kinds, round);
             let log = self.logs.get(&place).filter(|_| matches!(place, Place::Text(_)));
             if let Some(last) = log.and_then(|log| log.sent.last())
                 && self.rng.bool()
@@ -274,14 +276,21 @@ fn judge_counters(
     Ok(())
 }
 
-fn check_rounds(dir: &Path, seed: u64, rounds: u64) {
+/// Engines, and how many kinds of keys each holds.
+const TREE: (&str, u8) = ("tree", 6);
+const HASHLOG: (&str, u8) = ("hashlog", 3);
+
+fn check_rounds((engine, kinds): (&str, u8), seed: u64, rounds: u64) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let dir = &folder.path().join("data");
+    let start = || Serving::start_with(&["--engine", engine], dir);
     let mut rng = Rng::with_seed(seed);
     let mut writers: Vec<Writer> = (0..WRITERS)
-        .map(|number| Writer { number, rng: rng.fork(), next: 0, logs: BTreeMap::new() })
+        .map(|number| Writer { number, kinds, rng: rng.fork(), next: 0, logs: BTreeMap::new() })
         .collect();
     let mut totals = BTreeMap::new();
     let (mut acknowledged, mut doubtful) = (0, 0);
-    let mut serving = Serving::start(dir);
+    let mut serving = start();
     for round in 1..=rounds {
         let pause = Duration::from_millis(rng.u64(20..900));
         std::thread::scope(|scope| {
@@ -297,12 +306,12 @@ fn check_rounds(dir: &Path, seed: u64, rounds: u64) {
         doubtful += logs().map(|log| log.sent.len() - log.acknowledged).sum::<usize>();
         if rng.u8(..4) == 0 {
             // Killed while it recovers, or just after.
-            let mut early = Serving::start(dir);
+            let mut early = start();
             std::thread::sleep(Duration::from_millis(rng.u64(..30)));
             early.signal("KILL");
             early.process.wait().expect("it ends");
         }
-        serving = Serving::start(dir);
+        serving = start();
         let mut connection = Connection::open(&serving.address).expect("it serves");
         let mut judged = judge_counters(&mut writers, &mut totals, &mut connection);
         for writer in &mut writers {
@@ -314,11 +323,11 @@ fn check_rounds(dir: &Path, seed: u64, rounds: u64) {
             });
         }
         if let Err(what) = judged {
-            panic!("seed {seed}, round {round}, killed after {pause:?}: {what}");
+            panic!("{engine}, seed {seed}, round {round}, killed after {pause:?}: {what}");
         }
     }
     eprintln!(
-        "{rounds} kills, seed {seed}: {acknowledged} acknowledgements judged, {doubtful} requests in doubt"
+        "{rounds} kills of {engine}, seed {seed}: {acknowledged} acknowledgements judged, {doubtful} requests in doubt"
     );
     assert!(acknowledged > rounds as usize * 100 && doubtful > 0, "seed {seed}: nothing was under way");
     serving.signal("TERM");
@@ -329,18 +338,26 @@ fn number_from(name: &str) -> Option<u64> {
     std::env::var(name).ok().and_then(|text| text.parse().ok())
 }
 
+fn seed() -> u64 {
+    number_from("FIRN_SEED").unwrap_or_else(|| fastrand::u64(..))
+}
+
 #[test]
 fn kills_lose_nothing_that_was_acknowledged() {
-    let dir = tempfile::tempdir().unwrap();
-    check_rounds(dir.path(), number_from("FIRN_SEED").unwrap_or_else(|| fastrand::u64(..)), 3);
+    check_rounds(TREE, seed(), 3);
+}
+
+#[test]
+fn kills_lose_nothing_that_the_hashed_engine_acknowledged() {
+    check_rounds(HASHLOG, seed(), 3);
 }
 
 #[test]
 #[ignore = "minutes: the soak runs it"]
 fn many_kills_lose_nothing_that_was_acknowledged() {
-    let dir = tempfile::tempdir().unwrap();
-    let seed = number_from("FIRN_SEED").unwrap_or_else(|| fastrand::u64(..));
-    check_rounds(dir.path(), seed, number_from("FIRN_ROUNDS").unwrap_or(20));
+    for engine in [TREE, HASHLOG] {
+        check_rounds(engine, seed(), number_from("FIRN_ROUNDS").unwrap_or(20));
+    }
 }
 
 /// A checker that is content with anything would prove nothing.
@@ -375,7 +392,8 @@ fn a_write_that_a_server_forgot_is_noticed() {
         Place::List { round: 1, key: 1 },
         Place::Sorted { round: 1, key: 1 },
     ] {
-        let mut writer = Writer { number: 0, rng: Rng::with_seed(1), next: 0, logs: BTreeMap::new() };
+        let mut writer =
+            Writer { number: 0, kinds: TREE.1, rng: Rng::with_seed(1), next: 0, logs: BTreeMap::new() };
         let mut bytes = Vec::new();
         writer.request(&mut bytes, place, 7);
         connection.send(&bytes).unwrap();

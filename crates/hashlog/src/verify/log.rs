@@ -7,6 +7,7 @@ use firn_storage::ReadFile;
 
 use super::values::{Key, References, Stamp};
 use super::{Verifier, segment_words};
+use crate::keyspaces::number_of_keyspace;
 use crate::state::State;
 
 /// Bytes that are read at once.
@@ -85,7 +86,7 @@ impl Verifier<'_> {
 
     /// A record in `name` is of a keyspace that there is, or was.
     pub(super) fn check_keyspace(&mut self, name: &str, keyspace: u32, state: &State) {
-        if u64::from(keyspace) >= state.next_number && !self.unknown_keyspaces.contains(&keyspace) {
+        if number_of_keyspace(keyspace) >= state.next_number && !self.unknown_keyspaces.contains(&keyspace) {
             let message = format!(
                 "a record of keyspace {keyspace}, which the manifest does not know: is its newest edit missing?"
             );

@@ -121,7 +121,8 @@ fn a_keyspace_of_one_slot_is_read_without_the_others() {
     let limit = BatchLimit::default();
     let scan = HashScan { keyspace: small, from: HashCursor::START, limit, has_values: true };
     let mut batch = HashBatch::new();
-    session.scan_by_hash(ReadAt::Latest, scan, &mut batch).expect("scan");
+    let done = session.scan_by_hash(ReadAt::Latest, scan, &mut batch).expect("scan");
+    assert!(matches!(done, Outcome::Done(())));
     // All keys of all slots would take more than one batch.
     assert_eq!((batch.records().len(), batch.next()), (10, None));
 }

@@ -120,6 +120,11 @@ impl Command {
         matches!(self.offered, Offered::Yes)
     }
 
+    /// Whether it works on what only keys in order can hold: hashes, lists, sets, sorted sets.
+    pub const fn needs_order(&self) -> bool {
+        matches!(self.group, Group::Hash | Group::List | Group::Set | Group::SortedSet)
+    }
+
     /// Whether it can have keys at all. Channels that are routed like keys are none.
     pub fn has_keys(&self) -> bool {
         self.key_specs.iter().any(|spec| !spec.flags.has(KeyFlag::NotKey))

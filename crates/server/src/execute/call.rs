@@ -228,6 +228,8 @@ impl<'a> Call<'a> {
     pub(crate) async fn spill(&mut self) -> Result<()> {
         self.check_reply()?;
         if self.is_to_spill() {
+            // What it waits for is its client: no other command waits for that one.
+            self.transaction.fix_moment()?;
             match self.client.is_closing.get() {
                 // The client reads no more: the rest is dropped.
                 true => self.client.cut_off(),

@@ -47,6 +47,7 @@ mod script;
 use firn_protocol::command::{self, Command, CommandId, Flag, Group, Offered, Refusal, id_of};
 
 use crate::failure::{Failure, Result};
+use crate::server_thread::ServerThread;
 use fast_path::Plain;
 use permit::permit;
 use timer::Timer;
@@ -183,6 +184,7 @@ fn resolve(request: &Request<'_>) -> std::result::Result<&'static Command, Unres
     if let Some(command) = found
         && command.subcommands().is_empty()
         && command.is_offered()
+        && !lacks_order(request.thread, command)
         && command.accepts(request.arguments.len())
         && !request.client.is_monitor.get()
     {
@@ -201,12 +203,19 @@ fn resolve(request: &Request<'_>) -> std::result::Result<&'static Command, Unres
         return Err((Some(command), Failure::new("ERR Replica can't interact with the keyspace")));
     }
     match command.offered {
+        Offered::Yes if lacks_order(request.thread, command) => Err((Some(command), Failure::NO_ORDER)),
         Offered::Yes => Ok(command),
         Offered::NotYet(absence) => {
             let why = absence.reason;
             Err((Some(command), Failure::of(format!("ERR {command} is not offered yet: {why}"))))
         }
     }
+}
+
+/// Whether a command works on what the engine cannot hold.
+#[inline]
+fn lacks_order(thread: &ServerThread, command: &Command) -> bool {
+    command.needs_order() && !thread.engine.is_ordered()
 }
 
 /// Runs a command in the call's transaction.

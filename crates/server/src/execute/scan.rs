@@ -1,10 +1,11 @@
 //! Walking over the keys of a database.
 //!
 //! Keys of a slot lie in the order of their hashes. So a cursor is a slot and a hash: `slot << 32 |
-//! hash`. The server remembers nothing of a walk, and keys that come or go meanwhile do not disturb
-//! it. A step never ends between keys of one hash.
+//! hash` where the engine keeps keys in order, which have both in front; else the number of the
+//! engine's own cursor, which is a slot and a hash too. The server remembers nothing of a walk, and
+//! keys that come or go meanwhile do not disturb it. A step never ends between keys of one hash.
 
-use firn_engine::{KeyspaceId, ScanRange};
+use firn_engine::{HashCursor, ScanRange};
 use firn_format::datatype::slot::SLOT_COUNT;
 use firn_format::datatype::{DatabaseId, Slot, UserKey, range};
 use firn_protocol::{glob, number};
@@ -13,13 +14,16 @@ use super::call::Call;
 use crate::bounds::PATTERN_BYTES_MAX;
 use crate::failure::{Failure, Result};
 use crate::server_thread::Turns;
-use crate::transaction::{decode_value, type_name};
+use crate::transaction::{Cursor, decode_value, type_name};
 
 /// Elements that a step looks at unless COUNT says otherwise.
 const COUNT: u64 = 10;
 
 /// Expired keys that are looked at for one that is not.
 const EXPIRED_MAX: usize = 1024;
+
+/// Records of one batch of a step, of an engine without order.
+const STEP_RECORDS_MAX: usize = 1024;
 
 /// The options that all commands of the family have.
 #[derive(Debug)]
@@ -121,20 +125,35 @@ fn decode_key(key: &[u8]) -> Result<UserKey<'_>> {
     UserKey::decode(key).map_err(|error| Failure::of(format!("ERR a key is damaged: {error}")))
 }
 
+/// The walk of a step from the cursor `from` on; `None` where no walk goes on. One by hash ends
+/// with the step: it looks at about `count` keys, those of other databases among them.
+fn step_from(call: &mut Call<'_>, from: u64, count: u64) -> Result<Option<Cursor>> {
+    let database = call.database().id;
+    if call.thread.engine.is_ordered() {
+        let keyspace = call.transaction.keyspaces().keys;
+        let range = keys_from(database, from);
+        return range.map(|range| call.transaction.scan(keyspace, range)).transpose();
+    }
+    let Some(place) = HashCursor::from_u64(from) else { return Ok(None) };
+    let count = usize::try_from(count).unwrap_or(usize::MAX).max(1);
+    let records = count.min(STEP_RECORDS_MAX);
+    let walk = call.transaction.keys_by_hash(database, place);
+    Ok(Some(walk.in_batches(records, count.div_ceil(records))))
+}
+
 /// `SCAN cursor [MATCH pattern] [COUNT count] [TYPE type]`
 pub(super) async fn scan(call: &mut Call<'_>) -> Result<()> {
     let from = cursor(call.argument(1))?;
     let options = ScanOptions::of(call, 2, true)?;
     let now_ms = call.transaction.now_ms();
-    let keyspace = call.transaction.keyspaces().keys;
+    let is_ordered = call.thread.engine.is_ordered();
     let (mut found, mut next) = (Vec::new(), 0);
-    if let Some(range) = keys_from(call.database().id, from) {
-        let mut walk = call.transaction.scan(keyspace, range)?;
+    if let Some(mut walk) = step_from(call, from, options.count)? {
         let (mut seen, mut last) = (0, None);
         let (mut turns, mut found_bytes) = (Turns::new(call.thread), 0);
         while let Some((key, record)) = walk.next().await? {
             let (engine_key, key) = (key, decode_key(key)?);
-            if seen >= options.count && last != Some(position(&key)) {
+            if is_ordered && seen >= options.count && last != Some(position(&key)) {
                 next = position(&key);
                 break;
             }
@@ -153,6 +172,9 @@ pub(super) async fn scan(call: &mut Call<'_>) -> Result<()> {
                 call.check_reply_with(found_bytes)?;
             }
             turns.step(options.compared_bytes(key.bytes())).await;
+        }
+        if !is_ordered {
+            next = walk.place().map_or(0, HashCursor::as_u64);
         }
     }
     reply_step(call, next, &found);
@@ -177,26 +199,24 @@ pub(super) async fn keys(call: &mut Call<'_>) -> Result<()> {
     check_pattern(pattern)?;
     let (mut turns, mut found_bytes) = (Turns::new(call.thread), 0);
     let database = call.database().id;
-    let keyspace = call.transaction.keyspaces().keys;
     let now_ms = call.transaction.now_ms();
     let mut found = Vec::new();
-    if let Some(range) = keys_from(database, 0) {
-        let mut walk = call.transaction.scan(keyspace, range)?;
-        while let Some((key, record)) = walk.next().await? {
-            let user = decode_key(key)?;
-            turns.step(compared_bytes(pattern, user.bytes())).await;
-            if !glob::matches(pattern, user.bytes()) {
-                continue;
-            }
-            let value = decode_value(record)?;
-            if !value.is_live(now_ms) {
-                call.thread.note_expired(key, value.expires_at_ms());
-                continue;
-            }
-            found.push(user.bytes().to_vec());
-            found_bytes += user.bytes().len();
-            call.check_reply_with(found_bytes)?;
+    call.transaction.fix_moment()?;
+    let mut walk = call.transaction.keys_of(database)?;
+    while let Some((key, record)) = walk.next().await? {
+        let user = decode_key(key)?;
+        turns.step(compared_bytes(pattern, user.bytes())).await;
+        if !glob::matches(pattern, user.bytes()) {
+            continue;
         }
+        let value = decode_value(record)?;
+        if !value.is_live(now_ms) {
+            call.thread.note_expired(key, value.expires_at_ms());
+            continue;
+        }
+        found.push(user.bytes().to_vec());
+        found_bytes += user.bytes().len();
+        call.check_reply_with(found_bytes)?;
     }
     call.reply(|reply| {
         reply.array(found.len());
@@ -208,29 +228,21 @@ pub(super) async fn keys(call: &mut Call<'_>) -> Result<()> {
 /// `RANDOMKEY`: the first key from a random place on. Behind [`EXPIRED_MAX`] that have expired and
 /// are not removed yet, it is one of those.
 pub(super) async fn random_key(call: &mut Call<'_>) -> Result<()> {
-    let database = call.database().id;
-    let keyspace = call.transaction.keyspaces().keys;
-    let place = call.thread.random(u64::from(SLOT_COUNT)) << 32 | call.thread.random(1 << 32);
+    let hash_bits = if call.thread.engine.is_ordered() { 32 } else { 16 };
+    let (slot, hash) = (call.thread.random(u64::from(SLOT_COUNT)), call.thread.random(1 << hash_bits));
     let mut expired_left = EXPIRED_MAX;
-    let mut found = first_key(call, keyspace, database, place, &mut expired_left).await?;
+    let mut found = first_key(call, slot << hash_bits | hash, &mut expired_left).await?;
     if found.is_none() {
-        found = first_key(call, keyspace, database, 0, &mut expired_left).await?;
+        found = first_key(call, 0, &mut expired_left).await?;
     }
     call.reply(|reply| reply.bulk_or_null(found.as_deref()));
     Ok(())
 }
 
 /// The first live key from a place on, or the expired one that leaves none of `expired_left`.
-async fn first_key(
-    call: &mut Call<'_>,
-    keyspace: KeyspaceId,
-    database: DatabaseId,
-    from: u64,
-    expired_left: &mut usize,
-) -> Result<Option<Vec<u8>>> {
+async fn first_key(call: &mut Call<'_>, from: u64, expired_left: &mut usize) -> Result<Option<Vec<u8>>> {
     let (thread, now_ms) = (call.thread, call.transaction.now_ms());
-    let Some(range) = keys_from(database, from) else { return Ok(None) };
-    let mut walk = call.transaction.scan(keyspace, range)?;
+    let Some(mut walk) = step_from(call, from, u64::MAX)? else { return Ok(None) };
     walk.expect(1);
     while let Some((key, record)) = walk.next().await? {
         let value = decode_value(record)?;

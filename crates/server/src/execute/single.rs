@@ -55,10 +55,17 @@ pub(super) async fn run(request: &Request<'_>, command: &'static Command) -> Opt
 async fn once(request: &Request<'_>, command: &'static Command, out: &mut Vec<u8>) -> Result<()> {
     let mut names = LockNames::new(request.thread);
     names.add(request.client.database.get(), command, request.arguments)?;
-    let locks = names.lock(request.thread).await?;
     let is_writing = command.flags.has(Flag::Write);
+    let reads_under_locks = !is_writing && !request.thread.engine.is_ordered() && command.has_keys();
+    if reads_under_locks {
+        names.add_keys(request.client.database.get(), command, request.arguments)?;
+    }
+    let mut locks = names.lock(request.thread).await?;
     let mut transaction = match is_writing {
         true => Transaction::locked(request.thread, names.databases()),
+        false if reads_under_locks => {
+            Transaction::reading_locked(request.thread, names.databases(), locks.take())
+        }
         false => Transaction::reading(request.thread),
     };
     let mut call = Call::new(request, command, &mut transaction, out);

@@ -23,7 +23,8 @@ struct Notice {
     text: String,
 }
 
-/// How `shared` is, as JSON: `state` in a few words, `is_good`, and `notices` with why.
+/// How `shared` is, as JSON: `state` in a few words, the `engine`, `is_good`, and `notices` with
+/// why.
 pub(super) fn of(shared: &Shared) -> String {
     let now_ms = shared.store.clock.now().as_millis() as u64;
     // All commands, or else those that write.
@@ -34,6 +35,7 @@ pub(super) fn of(shared: &Shared) -> String {
     let (state, notices) = described(&shared.store.db.stats(), is_ending, paused);
     json!({
         "state": state,
+        "engine": shared.store.engines.name(),
         "is_good": notices.is_empty(),
         "notices": notices.iter().map(shown).collect::<Vec<_>>(),
     })

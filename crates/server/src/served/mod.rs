@@ -22,7 +22,7 @@ use firn::{Db, Keyspace, ScanRange};
 use firn_engine::Result;
 use firn_format::datatype::{self, DatabaseId, UserKey, Value};
 
-use crate::store::{Catalog, DATABASE_COUNT, Databases};
+use crate::store::{Catalog, DATABASE_COUNT, Databases, Engines};
 
 /// The databases that clients of a server select, in a [`Db`].
 ///
@@ -54,13 +54,12 @@ impl Served {
     /// written it.
     pub fn of(db: &Db) -> Result<Option<Self>> {
         let engine = db.engine();
-        let find = |name| engine.keyspace(name).map(|id| (id, db.in_keyspace(id)));
-        let found = datatype::KEYSPACES.map(find);
+        let found = datatype::KEYSPACES.map(|name| engine.keyspace(name).map(|id| (id, db.in_keyspace(id))));
         let [Some(keys), Some(fields), Some(expiry), Some(purges), Some((catalog_id, catalog))] = found
         else {
             return Ok(None);
         };
-        let read = Catalog::read(db, catalog_id)?;
+        let read = Catalog::read(&Engines::Ordered(engine), catalog_id)?;
         let [keys, fields, expiry, purges] = [keys, fields, expiry, purges].map(|(_, keyspace)| keyspace);
         let (databases, ceiling) = (read.databases, read.ceiling);
         // A server writes its properties before anything else.

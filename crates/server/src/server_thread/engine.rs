@@ -7,12 +7,13 @@ use std::rc::Rc;
 use std::task::{Poll, Waker};
 
 use firn_engine::{
-    Batch, BatchLimit, Completion, Error, KeyLocks, KeyspaceId, OrderedBatch, OrderedSession, Outcome,
+    Batch, BatchLimit, Completion, Error, HashBatch, HashScan, KeyLocks, KeyspaceId, OrderedBatch, Outcome,
     Position, ReadAt, Scan, ScanBatch, ScanRange, Ticket, Values, WriteOptions,
 };
 
 use crate::bounds::READ_TOGETHER_BYTES_MAX;
 use crate::failure::{Failure, Result};
+use crate::store::ServerSession;
 use crate::task::Tasks;
 
 /// A thread's session of the engine.
@@ -20,7 +21,7 @@ use crate::task::Tasks;
 /// An answer that does not come at once has a ticket. The task that asked waits for it and is woken
 /// when it is there; the thread serves others meanwhile.
 pub(crate) struct EngineSession {
-    session: RefCell<Box<dyn OrderedSession>>,
+    session: RefCell<ServerSession>,
     tasks: Rc<Tasks>,
     /// Which task waits for which ticket; `None` where it does no more.
     waiting: RefCell<HashMap<Ticket, Option<u32>>>,
@@ -33,7 +34,7 @@ pub(crate) struct EngineSession {
 
 impl EngineSession {
     /// `session`, for `tasks`.
-    pub(super) fn new(session: Box<dyn OrderedSession>, tasks: Rc<Tasks>) -> Self {
+    pub(super) fn new(session: ServerSession, tasks: Rc<Tasks>) -> Self {
         Self {
             session: RefCell::new(session),
             tasks,
@@ -50,7 +51,7 @@ impl EngineSession {
             return false;
         }
         let mut arrived = Vec::new();
-        self.session.borrow_mut().poll(&mut |ticket, completion| arrived.push((ticket, completion)));
+        self.session.borrow_mut().points().poll(&mut |ticket, completion| arrived.push((ticket, completion)));
         let is_any = !arrived.is_empty();
         for (ticket, completion) in arrived {
             // What no task waits for any more goes here, locks with it.
@@ -65,7 +66,7 @@ impl EngineSession {
     /// Has `waker` woken when a completion comes, if one is waited for.
     pub(super) fn register(&self, waker: &Waker) {
         if !self.waiting.borrow().is_empty() {
-            self.session.borrow().notifier().register(waker);
+            self.session.borrow_mut().points().notifier().register(waker);
         }
     }
 
@@ -78,7 +79,7 @@ impl EngineSession {
     /// Lets what clients are about to hear of survive the process. Until that succeeds no client
     /// may hear of anything.
     pub(super) fn settle(&self) -> std::result::Result<(), Error> {
-        self.session.borrow_mut().settle()
+        self.session.borrow_mut().points().settle()
     }
 
     /// How often a task has waited for the engine.
@@ -108,7 +109,7 @@ impl EngineSession {
         key: &[u8],
         out: &mut Vec<u8>,
     ) -> Result<bool> {
-        let outcome = self.session.borrow_mut().get(at, keyspace, key, out)?;
+        let outcome = self.session.borrow_mut().points().get(at, keyspace, key, out)?;
         match outcome {
             Outcome::Done(found) => Ok(found),
             Outcome::Pending(ticket) => match self.completion(ticket).await {
@@ -124,7 +125,7 @@ impl EngineSession {
 
     /// Whether a value of `key` is stored, one that has expired included.
     pub(crate) async fn is_stored(&self, keyspace: KeyspaceId, key: &[u8]) -> Result<bool> {
-        let outcome = self.session.borrow_mut().is_stored(keyspace, key)?;
+        let outcome = self.session.borrow_mut().points().is_stored(keyspace, key)?;
         match outcome {
             Outcome::Done(is_stored) => Ok(is_stored),
             Outcome::Pending(ticket) => match self.completion(ticket).await {
@@ -136,7 +137,7 @@ impl EngineSession {
 
     /// Has the engine load what reads of `keys` need.
     pub(crate) fn prefetch(&self, keyspace: KeyspaceId, keys: &[&[u8]]) {
-        self.session.borrow_mut().prefetch(keyspace, keys);
+        self.session.borrow_mut().points().prefetch(keyspace, keys);
     }
 
     /// Values of the first of `keys`, one at least, as of one moment: as many as have together the
@@ -148,7 +149,7 @@ impl EngineSession {
         keys: &[&[u8]],
     ) -> Result<Values> {
         let mut values = Values::with_bytes_max(READ_TOGETHER_BYTES_MAX);
-        let outcome = self.session.borrow_mut().multi_get(at, keyspace, keys, &mut values)?;
+        let outcome = self.session.borrow_mut().points().multi_get(at, keyspace, keys, &mut values)?;
         match outcome {
             Outcome::Done(()) => Ok(values),
             Outcome::Pending(ticket) => match self.completion(ticket).await {
@@ -165,7 +166,32 @@ impl EngineSession {
         keyspace: KeyspaceId,
         range: ScanRange,
     ) -> Result<Box<dyn Scan>> {
-        Ok(self.session.borrow_mut().scan(at, keyspace, range)?)
+        match &mut *self.session.borrow_mut() {
+            ServerSession::Ordered(session) => Ok(session.scan(at, keyspace, range)?),
+            ServerSession::Hashed(_) => Err(Failure::NO_ORDER),
+        }
+    }
+
+    /// The next records of a walk over all keys, which an engine without order allows.
+    pub(crate) async fn scan_by_hash(&self, at: ReadAt<'_>, scan: HashScan) -> Result<HashBatch> {
+        let mut batch = HashBatch::new();
+        let outcome = match &mut *self.session.borrow_mut() {
+            ServerSession::Hashed(session) => session.scan_by_hash(at, scan, &mut batch)?,
+            ServerSession::Ordered(_) => return Err(Error::bug("keys in order are walked over so").into()),
+        };
+        match outcome {
+            Outcome::Done(()) => Ok(batch),
+            Outcome::Pending(ticket) => match self.completion(ticket).await {
+                Completion::ScannedByHash(batch) => Ok(batch),
+                other => Err(unexpected(other)),
+            },
+        }
+    }
+
+    /// Whether the engine keeps keys in order.
+    #[inline]
+    pub(crate) fn is_ordered(&self) -> bool {
+        matches!(*self.session.borrow(), ServerSession::Ordered(_))
     }
 
     /// The next records of `scan`, which this thread's session has opened.
@@ -189,13 +215,16 @@ impl EngineSession {
 
     /// Writes `batch`.
     pub(super) async fn write(&self, batch: &Batch, options: WriteOptions) -> Result<()> {
-        let outcome = self.session.borrow_mut().write(batch, options)?;
+        let outcome = self.session.borrow_mut().points().write(batch, options)?;
         self.written(outcome).await
     }
 
     /// Writes `batch`, which may delete ranges.
     pub(super) async fn write_ordered(&self, batch: &OrderedBatch, options: WriteOptions) -> Result<()> {
-        let outcome = self.session.borrow_mut().write_ordered(batch, options)?;
+        let outcome = match &mut *self.session.borrow_mut() {
+            ServerSession::Ordered(session) => session.write_ordered(batch, options)?,
+            ServerSession::Hashed(_) => return Err(Failure::NO_ORDER),
+        };
         self.written(outcome).await
     }
 
@@ -211,18 +240,18 @@ impl EngineSession {
 
     /// Begins to lock `keys` against every other command that may write them.
     pub(super) fn begin_lock(&self, keys: &[(KeyspaceId, &[u8])]) -> Outcome<KeyLocks> {
-        self.session.borrow_mut().lock(keys)
+        self.session.borrow_mut().points().lock(keys)
     }
 
     /// Begins to lock every key.
     pub(super) fn begin_lock_all(&self) -> Outcome<KeyLocks> {
-        self.session.borrow_mut().lock_all()
+        self.session.borrow_mut().points().lock_all()
     }
 
     /// Whether reads wait with the whole thread, instead of letting others have a turn.
     pub(crate) fn wait_in_place(&self, in_place: bool) {
         self.is_in_place.set(in_place);
-        self.session.borrow_mut().set_inline(in_place);
+        self.session.borrow_mut().points().set_inline(in_place);
     }
 
     /// Whether they do.

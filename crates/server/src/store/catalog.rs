@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use firn::Db;
+use firn::PointDb;
 use firn_engine::{Batch, Error, ErrorKind, KeyspaceId, Result};
 use firn_format::datatype::catalog::LAYOUT_VERSION;
 use firn_format::datatype::slot::SLOT_FUNCTION;
 use firn_format::datatype::{CatalogRecord, DatabaseId};
 
+use super::Engines;
 use super::databases::{DATABASE_COUNT, Database, Databases};
 
 /// Names and rules of users.
@@ -30,14 +31,13 @@ impl Catalog {
     ///
     /// # Errors
     /// What the engine says; it is damaged, or a newer release has written it.
-    pub(crate) fn read(db: &Db, keyspace: KeyspaceId) -> Result<Self> {
+    pub(crate) fn read(engines: &Engines, keyspace: KeyspaceId) -> Result<Self> {
         let mut indexes: BTreeMap<u32, DatabaseId> = BTreeMap::new();
         let mut databases: BTreeMap<DatabaseId, Arc<Database>> = BTreeMap::new();
         let (mut next, mut ceiling, mut slot_function) = (None, 0, None);
         let mut users = Vec::new();
-        for record in db.in_keyspace(keyspace).range(..)? {
-            let (key, value) = record?;
-            match CatalogRecord::decode(&key, &value).map_err(|error| damaged(&error))? {
+        engines.each_record(keyspace, |key, value| {
+            match CatalogRecord::decode(key, value).map_err(|error| damaged(&error))? {
                 CatalogRecord::DatabaseIndex { index, database } => {
                     indexes.insert(index, database);
                 }
@@ -55,7 +55,8 @@ impl Catalog {
                 // A newer version of layouts is refused when it is decoded.
                 CatalogRecord::LayoutVersion(_) | CatalogRecord::Library { .. } => {}
             }
-        }
+            Ok(())
+        })?;
         match slot_function.as_deref() {
             None | Some(SLOT_FUNCTION) => {}
             Some(other) => {
@@ -76,7 +77,7 @@ impl Catalog {
 }
 
 /// Writes what a new catalog must say.
-pub(super) fn write_properties(db: &Db, keyspace: KeyspaceId) -> Result<()> {
+pub(super) fn write_properties(db: &PointDb, keyspace: KeyspaceId) -> Result<()> {
     let mut batch = Batch::new();
     for record in [CatalogRecord::SlotFunction(SLOT_FUNCTION), CatalogRecord::LayoutVersion(LAYOUT_VERSION)] {
         put(&mut batch, keyspace, &record);

@@ -16,7 +16,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use firn::Db;
+use firn::PointDb;
 use firn::storage::Clock;
 use firn_engine::{KeyspaceId, KeyspaceSettings, Result};
 use firn_format::datatype;
@@ -24,12 +24,12 @@ use firn_format::datatype;
 pub(crate) use catalog::{Catalog, UserRecords, put as put_record};
 pub(crate) use collection_map::CollectionMap;
 pub(crate) use databases::{DATABASE_COUNT, Database, Databases};
-pub(crate) use engines::Engines;
+pub(crate) use engines::{Engines, ServerSession};
 pub(crate) use generations::{Generations, NextGeneration};
 
 /// The engine's database with the keyspaces that data types lie in, and what its catalog says.
 pub(crate) struct Store {
-    pub(crate) db: Arc<Db>,
+    pub(crate) db: PointDb,
     pub(crate) engines: Engines,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) keyspaces: Keyspaces,
@@ -55,14 +55,17 @@ pub(crate) struct Keyspaces {
 }
 
 impl Keyspaces {
-    fn of(db: &Db) -> Result<Self> {
-        let make = |name| db.create_keyspace(name, KeyspaceSettings::default());
+    fn of(db: &PointDb) -> Result<Self> {
+        let make = |name, in_one_slot| {
+            db.create_keyspace(name, KeyspaceSettings { in_one_slot, ..KeyspaceSettings::default() })
+        };
+        // Those that are read as wholes have few records.
         Ok(Self {
-            keys: make(datatype::KEYS)?,
-            fields: make(datatype::FIELDS)?,
-            expiry: make(datatype::EXPIRY)?,
-            purges: make(datatype::PURGES)?,
-            catalog: make(datatype::CATALOG)?,
+            keys: make(datatype::KEYS, false)?,
+            fields: make(datatype::FIELDS, false)?,
+            expiry: make(datatype::EXPIRY, true)?,
+            purges: make(datatype::PURGES, true)?,
+            catalog: make(datatype::CATALOG, true)?,
         })
     }
 }
@@ -73,13 +76,13 @@ impl Store {
     ///
     /// # Errors
     /// What the engine says; a catalog that is damaged, or that a newer release has written.
-    pub(crate) fn open(db: Arc<Db>, clock: Arc<dyn Clock>) -> Result<(Self, UserRecords)> {
+    pub(crate) fn open(db: PointDb, clock: Arc<dyn Clock>) -> Result<(Self, UserRecords)> {
+        let engines = Engines::one(db.engine())?;
         let keyspaces = Keyspaces::of(&db)?;
-        let catalog = Catalog::read(&db, keyspaces.catalog)?;
+        let catalog = Catalog::read(&engines, keyspaces.catalog)?;
         if !catalog.has_properties {
             catalog::write_properties(&db, keyspaces.catalog)?;
         }
-        let engines = Engines::one(db.engine());
         let databases = ArcSwap::from_pointee(catalog.databases);
         let generations = Generations::new(catalog.ceiling);
         let store = Self {

@@ -39,6 +39,13 @@ impl Transaction {
         }
         let Some(original) = from.collection(value.tag())? else { return Ok(()) };
         let mut copy = self.create(to, value.tag()).await?;
+        if !self.thread.engine.is_ordered() {
+            self.copy_fragments(&original, &copy).await?;
+            copy.set_count(original.count());
+            self.set_collection_expiry(&mut copy, original.expires_at_ms());
+            self.save(&mut copy);
+            return Ok(());
+        }
         let keyspace = self.keyspaces().fields;
         let (mut start, mut end) = (Vec::new(), Vec::new());
         original.id().range(&mut start, &mut end);

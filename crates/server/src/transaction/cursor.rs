@@ -1,11 +1,17 @@
-//! Records in key order: the engine's, with the transaction's own writes in their places.
+//! Records of the engine, with the transaction's own writes: in key order, or by hash.
+//!
+//! In key order own writes have their places. By hash what is overwritten keeps its place, and keys
+//! that the engine does not have come last.
 
-use std::collections::VecDeque;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use firn_engine::{BatchLimit, Direction, KeyspaceId, Scan, ScanBatch, ScanRange};
+use firn_engine::{
+    BatchLimit, Direction, HashCursor, HashScan, KeyspaceId, ReadAt, Scan, ScanBatch, ScanRange, Snapshot,
+};
+use firn_format::datatype::{DatabaseId, range};
 
-use super::{Transaction, read_at};
+use super::{Reads, Transaction, read_at};
 use crate::failure::Result;
 use crate::server_thread::ServerThread;
 
@@ -19,13 +25,30 @@ const RECORDS_MAX: usize = 1024;
 const GLANCES_MAX: usize = 256;
 const GLANCE_BYTES_MAX: usize = 256 << 10;
 
+/// How the engine is walked over.
+enum Walk {
+    InOrder(Box<dyn Scan>, Direction),
+    ByHash(HashWalk),
+}
+
+/// A walk over the keys of a range where these have no order.
+struct HashWalk {
+    keyspace: KeyspaceId,
+    at: Option<Snapshot>,
+    /// Where the next batch begins; `None` behind the last.
+    next: Option<HashCursor>,
+    start: Vec<u8>,
+    end: Option<Vec<u8>>,
+}
+
 /// A walk over a range of keys.
 ///
-/// Sees what was there when it was opened, own writes included, and nothing that is written later.
+/// In key order it sees what was there when it was opened, own writes included, and nothing that is
+/// written later. By hash that holds where the transaction reads a moment or holds all locks; else
+/// what is written meanwhile is seen or not.
 pub(crate) struct Cursor {
     thread: Rc<ServerThread>,
-    scan: Box<dyn Scan>,
-    direction: Direction,
+    walk: Walk,
     batch: ScanBatch,
     next: usize,
     /// Of the next batch.
@@ -35,43 +58,100 @@ pub(crate) struct Cursor {
     is_begun: bool,
     /// Batches that may still be asked for.
     batches_left: usize,
-    /// In the order of the walk.
-    own: VecDeque<(Vec<u8>, Option<Vec<u8>>)>,
+    /// Own writes that were not met yet.
+    own: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
     /// The own write that was answered last.
     current: (Vec<u8>, Vec<u8>),
 }
 
 impl Transaction {
-    /// Opens a walk over `range`.
+    /// Opens a walk over `range` in its order.
+    ///
+    /// # Errors
+    /// The engine keeps no order.
     pub(crate) fn scan(&mut self, keyspace: KeyspaceId, range: ScanRange) -> Result<Cursor> {
         self.choose_moment()?;
-        let (start, end) = range.bounds();
-        let mut own = VecDeque::from(self.own.range(keyspace, &start, end.as_deref()));
         let direction = range.direction;
-        if direction == Direction::Backward {
-            own.make_contiguous().reverse();
-        }
+        let (start, end) = range.bounds();
         let scan = self.thread.engine.scan(read_at(&self.reads), keyspace, range)?;
-        Ok(Cursor {
+        Ok(self.cursor(keyspace, (&start, end.as_deref()), Walk::InOrder(scan, direction)))
+    }
+
+    /// Opens a walk over all keys of a database, in the engine's order.
+    pub(crate) fn keys_of(&mut self, database: DatabaseId) -> Result<Cursor> {
+        if !self.thread.engine.is_ordered() {
+            return Ok(self.keys_by_hash(database, HashCursor::START));
+        }
+        let (mut start, mut end) = (Vec::new(), Vec::new());
+        range::database(database, &mut start, &mut end);
+        self.scan(self.keyspaces().keys, ScanRange::between(&start, &end))
+    }
+
+    /// Opens a walk over the keys of a database of an engine without order, from a cursor on.
+    pub(crate) fn keys_by_hash(&mut self, database: DatabaseId, from: HashCursor) -> Cursor {
+        let (mut start, mut end) = (Vec::new(), Vec::new());
+        range::database(database, &mut start, &mut end);
+        self.range_by_hash(self.keyspaces().keys, ScanRange::between(&start, &end), from)
+    }
+
+    /// Opens a walk over the keys of a range of an engine without order, from a cursor on.
+    pub(crate) fn range_by_hash(
+        &mut self,
+        keyspace: KeyspaceId,
+        range: ScanRange,
+        from: HashCursor,
+    ) -> Cursor {
+        let at = match &self.reads {
+            Reads::Moment(moment) => moment.clone(),
+            Reads::Locked | Reads::Latest { .. } => None,
+        };
+        let (start, end) = range.bounds();
+        let walk = HashWalk { keyspace, at, next: Some(from), start: start.clone(), end: end.clone() };
+        self.cursor(keyspace, (&start, end.as_deref()), Walk::ByHash(walk))
+    }
+
+    fn cursor(&mut self, keyspace: KeyspaceId, bounds: (&[u8], Option<&[u8]>), walk: Walk) -> Cursor {
+        Cursor {
             thread: Rc::clone(&self.thread),
-            scan,
-            direction,
+            walk,
             batch: ScanBatch::new(),
             next: 0,
             records: FIRST_RECORDS,
             batch_max: BatchLimit { records: RECORDS_MAX, ..BatchLimit::default() },
             is_begun: false,
             batches_left: usize::MAX,
-            own,
+            own: self.own.range(keyspace, bounds.0, bounds.1).into_iter().collect(),
             current: (Vec::new(), Vec::new()),
-        })
+        }
+    }
+}
+
+impl HashWalk {
+    /// The next records, of which a batch may have none.
+    async fn next_batch(&mut self, thread: &ServerThread, limit: BatchLimit) -> Result<ScanBatch> {
+        let mut records = ScanBatch::new();
+        if let Some(from) = self.next {
+            let at = self.at.as_ref().map_or(ReadAt::Latest, ReadAt::Snapshot);
+            let scan = HashScan { keyspace: self.keyspace, from, limit, has_values: true };
+            let batch = thread.engine.scan_by_hash(at, scan).await?;
+            let is_within =
+                |key: &[u8]| key >= self.start.as_slice() && self.end.as_deref().is_none_or(|end| key < end);
+            let wanted = batch.records().records().filter(|(key, _)| is_within(key));
+            wanted.for_each(|(key, value)| records.push(key, value));
+            self.next = batch.next();
+        }
+        if self.next.is_none() {
+            records.finish();
+        }
+        Ok(records)
     }
 }
 
 /// Where the next record comes from.
 enum Source {
     Engine,
-    Own,
+    /// The own write of this key; the engine's record of it, if it stands there, is passed.
+    Own(Vec<u8>),
 }
 
 impl Cursor {
@@ -98,6 +178,22 @@ impl Cursor {
         self.batches_left == 0 && !self.batch.is_finished()
     }
 
+    /// The same walk of an engine without order in batches of `records`, at most `batches` of them.
+    pub(crate) fn in_batches(mut self, records: usize, batches: usize) -> Self {
+        let records = records.clamp(1, RECORDS_MAX);
+        self.batch_max.records = records;
+        (self.records, self.batches_left) = (records, batches);
+        self
+    }
+
+    /// Where the next batch of a walk by hash begins; `None` behind the last.
+    pub(crate) fn place(&self) -> Option<HashCursor> {
+        match &self.walk {
+            Walk::ByHash(walk) => walk.next,
+            Walk::InOrder(..) => None,
+        }
+    }
+
     /// Says before the first record that so many will be asked for: it reads no more than that at
     /// first.
     pub(crate) fn expect(&mut self, records: u64) {
@@ -122,12 +218,11 @@ impl Cursor {
                     self.next += 1;
                     return Ok(self.batch.get(self.next - 1));
                 }
-                Some(Source::Own) => {
-                    let Some((key, value)) = self.own.pop_front() else { return Ok(None) };
+                Some(Source::Own(key)) => {
                     if self.batch.get(self.next).is_some_and(|(engine, _)| engine == key) {
                         self.next += 1;
                     }
-                    if let Some(value) = value {
+                    if let Some(value) = self.own.remove(&key).flatten() {
                         self.current = (key, value);
                         return Ok(Some((&self.current.0, &self.current.1)));
                     }
@@ -137,18 +232,27 @@ impl Cursor {
     }
 
     fn source(&self) -> Option<Source> {
-        match (self.batch.get(self.next), self.own.front()) {
-            (None, None) => None,
-            (Some(_), None) => Some(Source::Engine),
-            (None, Some(_)) => Some(Source::Own),
-            (Some((engine, _)), Some((own, _))) => {
-                let engine_first = match self.direction {
-                    Direction::Forward => engine < own.as_slice(),
-                    Direction::Backward => engine > own.as_slice(),
-                };
-                Some(if engine_first { Source::Engine } else { Source::Own })
-            }
-        }
+        let engine = self.batch.get(self.next).map(|(key, _)| key);
+        let own = match &self.walk {
+            Walk::InOrder(_, Direction::Forward) => self.own.keys().next(),
+            Walk::InOrder(_, Direction::Backward) => self.own.keys().next_back(),
+            Walk::ByHash(_) => match engine {
+                Some(engine) => self.own.get_key_value(engine).map(|(key, _)| key),
+                None => self.own.keys().next(),
+            },
+        };
+        let (engine, own) = match (engine, own) {
+            (None, None) => return None,
+            (Some(_), None) => return Some(Source::Engine),
+            (None, Some(own)) => return Some(Source::Own(own.clone())),
+            (Some(engine), Some(own)) => (engine, own),
+        };
+        let is_engine_first = match &self.walk {
+            Walk::InOrder(_, Direction::Forward) => engine < own.as_slice(),
+            Walk::InOrder(_, Direction::Backward) => engine > own.as_slice(),
+            Walk::ByHash(_) => false,
+        };
+        Some(if is_engine_first { Source::Engine } else { Source::Own(own.clone()) })
     }
 
     async fn refill(&mut self) -> Result<()> {
@@ -158,7 +262,12 @@ impl Cursor {
         }
         let limit = BatchLimit { records: self.records, ..self.batch_max };
         self.batches_left -= 1;
-        self.thread.engine.next_batch(self.scan.as_mut(), limit, &mut self.batch).await?;
+        match &mut self.walk {
+            Walk::InOrder(scan, _) => {
+                self.thread.engine.next_batch(scan.as_mut(), limit, &mut self.batch).await?;
+            }
+            Walk::ByHash(walk) => self.batch = walk.next_batch(&self.thread, limit).await?,
+        }
         self.next = 0;
         self.records = (self.records * 4).min(self.batch_max.records);
         Ok(())

@@ -13,6 +13,7 @@ use firn_format::datatype::value::STRING_BYTES_MAX as RECORD_BYTES_MAX;
 use firn_format::datatype::{Field, Tag, Value};
 
 use super::{Collection, Entry, Transaction};
+use crate::bounds::READ_TOGETHER_MAX;
 use crate::failure::{Failure, Result};
 use crate::server_thread::Turns;
 
@@ -80,20 +81,69 @@ impl Transaction {
         }
         let first = (range.start / fragment_bytes) as u32;
         let last = ((range.end - 1) / fragment_bytes) as u32;
-        let start = collection.field_key(Field::Fragment(first));
-        let mut end = collection.field_key(Field::Fragment(last));
-        end.push(0);
-        let mut cursor = self.scan(self.keyspaces().fields, ScanRange::between(&start, &end))?;
-        while let Some((key, fragment)) = cursor.next().await? {
-            let Field::Fragment(index) = collection.field_of(key)? else { continue };
+        let mut fill = |index: u32, fragment: &[u8]| {
             let at = index as usize * fragment_bytes;
             let from = range.start.max(at);
             let to = range.end.min(at + fragment.len());
             if from < to {
                 string[from - range.start..to - range.start].copy_from_slice(&fragment[from - at..to - at]);
             }
+        };
+        if !self.thread.engine.is_ordered() {
+            self.each_fragment(collection, first..last + 1, &mut fill).await?;
+            return Ok(string);
+        }
+        let start = collection.field_key(Field::Fragment(first));
+        let mut end = collection.field_key(Field::Fragment(last));
+        end.push(0);
+        let mut cursor = self.scan(self.keyspaces().fields, ScanRange::between(&start, &end))?;
+        while let Some((key, fragment)) = cursor.next().await? {
+            let Field::Fragment(index) = collection.field_of(key)? else { continue };
+            fill(index, fragment);
         }
         Ok(string)
+    }
+
+    /// Gives `take` the fragments of a range that there are, each read by its name. Others have
+    /// their turns meanwhile.
+    async fn each_fragment(
+        &mut self,
+        collection: &Collection,
+        mut indexes: Range<u32>,
+        take: &mut dyn FnMut(u32, &[u8]),
+    ) -> Result<()> {
+        let thread = Rc::clone(&self.thread);
+        let mut turns = Turns::new(&thread);
+        while !indexes.is_empty() {
+            let some = indexes.clone().take(READ_TOGETHER_MAX).map(Field::Fragment);
+            for fragment in self.some_field_values(collection, some).await? {
+                let fragment = fragment.unwrap_or_default();
+                take(indexes.start, &fragment);
+                indexes.start += 1;
+                turns.step(fragment.len()).await;
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets a copy of a long string stand at `to`, fragment by fragment.
+    pub(super) async fn copy_fragments(&mut self, original: &Collection, copy: &Collection) -> Result<()> {
+        let mut left = 0..original.count().div_ceil(original.fragment_bytes() as u64) as u32;
+        while !left.is_empty() {
+            let some = left.start..left.end.min(left.start + READ_TOGETHER_MAX as u32);
+            let mut found = Vec::new();
+            self.each_fragment(original, some.clone(), &mut |index, fragment| {
+                if !fragment.is_empty() {
+                    found.push((index, fragment.to_vec()));
+                }
+            })
+            .await?;
+            for (index, fragment) in found {
+                self.put_field(copy, Field::Fragment(index), &fragment);
+            }
+            left.start = some.end;
+        }
+        Ok(())
     }
 
     /// Lets a string stand at the key, whatever stood there, to expire at `expires_at_ms` (0 =

@@ -8,7 +8,8 @@
 //! Reads see the transaction's own writes. Nothing is written before [`Transaction::commit`], and
 //! then all of it at once; a transaction that is dropped has done nothing. Nothing here locks: a
 //! caller that may write holds the locks of every key it names, and reads the latest state under
-//! them. A transaction that only reads sees one moment.
+//! them. A transaction that only reads sees one moment: a snapshot's where keys are in order, else
+//! the one for which it holds the locks of what it reads.
 
 mod own;
 mod key;
@@ -24,7 +25,7 @@ mod savepoint;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use firn_engine::{Batch, KeyspaceId, Op, OpKind, ReadAt, Snapshot, Values};
+use firn_engine::{Batch, KeyLocks, KeyspaceId, Op, OpKind, ReadAt, Snapshot, Values};
 use firn_format::datatype::{Bucket, CatalogRecord, DatabaseId, Generation, Purge};
 
 use crate::bounds::READ_TOGETHER_MAX;
@@ -54,6 +55,10 @@ enum Reads {
     Locked,
     /// One moment, which the first read chooses.
     Moment(Option<Snapshot>),
+    /// The latest state, and what is written only by others. Where the keys are named before they
+    /// are read, their locks are held, so that they are read as of one moment. Of an engine whose
+    /// snapshots cost more than locks do.
+    Latest { _locks: Option<KeyLocks> },
 }
 
 /// Reads and writes that belong together.
@@ -93,9 +98,35 @@ impl Transaction {
         Self::new(thread, Reads::Locked, databases)
     }
 
-    /// A transaction that only reads, as of one moment.
+    /// A transaction that only reads: as of one moment where keys are in order.
     pub(crate) fn reading(thread: &Rc<ServerThread>) -> Self {
-        Self::new(thread, Reads::Moment(None), thread.shared.store.databases.load_full())
+        let reads = match thread.engine.is_ordered() {
+            true => Reads::Moment(None),
+            false => Reads::Latest { _locks: None },
+        };
+        Self::new(thread, reads, thread.shared.store.databases.load_full())
+    }
+
+    /// A transaction that only reads keys whose locks are `locks`. Indexes mean `databases` in it,
+    /// by which those keys were named.
+    pub(crate) fn reading_locked(
+        thread: &Rc<ServerThread>,
+        databases: Arc<Databases>,
+        locks: Option<KeyLocks>,
+    ) -> Self {
+        Self::new(thread, Reads::Latest { _locks: locks }, databases)
+    }
+
+    /// From now on it reads what is there at this moment, without locks: what it has read under
+    /// locks belongs to that moment too.
+    ///
+    /// # Errors
+    /// What the engine says.
+    pub(crate) fn fix_moment(&mut self) -> Result<()> {
+        if let Reads::Latest { .. } = &self.reads {
+            self.reads = Reads::Moment(Some(self.thread.shared.store.engines.snapshot()?));
+        }
+        Ok(())
     }
 
     fn new(thread: &Rc<ServerThread>, reads: Reads, databases: Arc<Databases>) -> Self {
@@ -397,7 +428,7 @@ impl Drop for RaiseGuard<'_> {
 
 fn read_at(reads: &Reads) -> ReadAt<'_> {
     match reads {
-        Reads::Locked | Reads::Moment(None) => ReadAt::Latest,
+        Reads::Locked | Reads::Latest { .. } | Reads::Moment(None) => ReadAt::Latest,
         Reads::Moment(Some(snapshot)) => ReadAt::Snapshot(snapshot),
     }
 }

@@ -97,7 +97,7 @@ fn separated_values_are_told_and_add_up() {
     let db = firn::Db::builder("served").storage(Arc::new(Memory::new())).settings(settings());
     let db = Arc::new(db.open().unwrap());
     let serve = ServeSettings { threads: 1, port: 0, http: Some(ANYWHERE), ..ServeSettings::default() };
-    let server = Server::start(Arc::clone(&db), serve).unwrap();
+    let server = Server::start(&db, serve).unwrap();
     let (address, client) = (server.http_address().unwrap(), &mut Client::connect(server.address()));
     let found = |text: &str| -> BTreeMap<String, f64> {
         let all = samples(text).into_iter();

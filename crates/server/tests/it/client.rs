@@ -4,22 +4,27 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
+use firn::{EngineKind, PointDb};
+use firn_engine::blocking::Blocking;
+use firn_engine::{BatchLimit, HashBatch, HashCursor, HashScan, ReadAt};
 use firn_format::datatype::KEYSPACES;
 use firn_protocol::resp::{Value, decode};
 use firn_server::{Network, ServeSettings, Server};
 use tempfile::TempDir;
 
-use super::NETWORK;
+use super::{ENGINE, NETWORK};
 
 /// A server on a free port with a database in a folder that goes with it.
 pub(crate) struct Served {
     pub(crate) server: Server,
-    db: Arc<firn::Db>,
+    db: PointDb,
     dir: TempDir,
 }
+
+/// Whether keys are in order, as hashes, lists, sets and sorted sets need it.
+pub(crate) const IS_ORDERED: bool = matches!(ENGINE, EngineKind::Tree);
 
 impl Served {
     pub(crate) fn start(threads: usize) -> Self {
@@ -27,19 +32,44 @@ impl Served {
     }
 
     pub(crate) fn with(settings: ServeSettings) -> Self {
-        Self::on(tempfile::tempdir().expect("a folder"), settings)
+        Self::of(ENGINE, settings)
     }
 
-    fn on(dir: TempDir, settings: ServeSettings) -> Self {
-        let db = Arc::new(firn::Db::open(dir.path()).expect("a database"));
+    /// A server of a database of this engine.
+    pub(crate) fn of(engine: EngineKind, settings: ServeSettings) -> Self {
+        let dir = tempfile::tempdir().expect("a folder");
+        let db = firn::Db::builder(dir.path()).engine(engine).open_points().expect("a database");
+        Self::on(dir, db, settings)
+    }
+
+    fn on(dir: TempDir, db: PointDb, settings: ServeSettings) -> Self {
         let server = serve(&db, settings);
         Self { server, db, dir }
+    }
+
+    /// The database, whose keys are in order.
+    fn ordered(&self) -> firn::Db {
+        self.db.ordered().expect("keys are in order")
     }
 
     /// How many records a keyspace of the engine has.
     pub(crate) fn records(&self, keyspace: &str) -> usize {
         let id = self.db.keyspace(keyspace).expect("it is there");
-        self.db.in_keyspace(id).range(..).expect("a scan").count()
+        match self.db.engine().hashed() {
+            None => self.ordered().in_keyspace(id).range(..).expect("a scan").count(),
+            Some(engine) => {
+                let mut session = Blocking::new(engine.hashed_session());
+                let (mut batch, mut next, mut count) = (HashBatch::new(), Some(HashCursor::START), 0);
+                while let Some(from) = next {
+                    let limit = BatchLimit::default();
+                    let scan = HashScan { keyspace: id, from, limit, has_values: false };
+                    session.scan_by_hash(ReadAt::Latest, scan, &mut batch).expect("a scan");
+                    count += batch.records().len();
+                    next = batch.next();
+                }
+                count
+            }
+        }
     }
 
     /// Puts a record beside the server.
@@ -50,7 +80,7 @@ impl Served {
 
     /// Deletes a keyspace's first record beside the server.
     pub(crate) fn lose_record(&self, keyspace: &str) {
-        let records = self.db.in_keyspace(self.db.keyspace(keyspace).expect("it is there"));
+        let records = self.ordered().in_keyspace(self.db.keyspace(keyspace).expect("it is there"));
         let first = records.range(..).expect("a scan").next().expect("a record").expect("it is read");
         records.delete(&first.0).expect("it is deleted");
     }
@@ -65,7 +95,7 @@ impl Served {
         self.db.flush().expect("it flushes");
         for name in KEYSPACES.iter().filter(|_| compact) {
             let id = self.db.keyspace(name).expect("it is there");
-            self.db.in_keyspace(id).compact_range(b"", None).expect("it compacts");
+            self.ordered().in_keyspace(id).compact_range(b"", None).expect("it compacts");
         }
     }
 
@@ -87,7 +117,8 @@ impl Served {
         self.db.close().expect("it closes");
         drop(self.db);
         change(self.dir.path());
-        Self::on(self.dir, ServeSettings::default())
+        let db = PointDb::open(self.dir.path()).expect("a database");
+        Self::on(self.dir, db, ServeSettings::default())
     }
 
     /// Ends it, and serves the same folder again.
@@ -99,7 +130,9 @@ impl Served {
     pub(crate) fn restart_with(self, settings: ServeSettings) -> Self {
         self.server.stop().expect("it ends");
         self.db.close().expect("it closes");
-        Self::on(self.dir, settings)
+        drop(self.db);
+        let db = PointDb::open(self.dir.path()).expect("a database");
+        Self::on(self.dir, db, settings)
     }
 
     pub(crate) fn connect(&self) -> Client {
@@ -108,9 +141,8 @@ impl Served {
 }
 
 /// A server of `db` on a free port, by the network that is tested.
-pub(crate) fn serve(db: &Arc<firn::Db>, settings: ServeSettings) -> Server {
-    let start =
-        |network| Server::start(Arc::clone(db), ServeSettings { port: 0, network, ..settings.clone() });
+pub(crate) fn serve(db: &PointDb, settings: ServeSettings) -> Server {
+    let start = |network| Server::start(db, ServeSettings { port: 0, network, ..settings.clone() });
     let server = start(NETWORK).or_else(|error| match error.kind() {
         ErrorKind::Unsupported => {
             // Past the capture of what tests print: a skipped test must not look like a passed one.

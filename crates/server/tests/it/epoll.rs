@@ -1,8 +1,10 @@
 //! By epoll.
 
+use firn::EngineKind;
 use firn_server::Network;
 
 const NETWORK: Network = Network::Epoll;
+const ENGINE: EngineKind = EngineKind::Tree;
 
 #[path = "client.rs"]
 mod client;

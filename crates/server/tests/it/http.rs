@@ -162,7 +162,7 @@ fn it_says_why_it_is_not_ready() {
     let storage: Arc<dyn firn::storage::Storage> = Arc::new(faulty.clone());
     let db = Arc::new(firn::Db::builder("served").storage(storage).open().unwrap());
     let settings = ServeSettings { port: 0, http: Some(ANYWHERE), ..ServeSettings::default() };
-    let server = Server::start(Arc::clone(&db), settings).unwrap();
+    let server = Server::start(&db, settings).unwrap();
     let address = server.http_address().unwrap();
     let client = &mut Client::connect(server.address());
     assert_eq!(client.say("SET a 1"), ok());
@@ -194,7 +194,7 @@ fn background_jobs_are_told_with_where_they_ran() {
     let db = firn::Db::builder("served").storage(Arc::new(Memory::new())).settings(settings);
     let db = Arc::new(db.open().unwrap());
     let serve = ServeSettings { port: 0, http: Some(ANYWHERE), ..ServeSettings::default() };
-    let server = Server::start(Arc::clone(&db), serve).unwrap();
+    let server = Server::start(&db, serve).unwrap();
     let (address, client) = (server.http_address().unwrap(), &mut Client::connect(server.address()));
     assert_eq!(get(address, "/jobs"), (200, "[]\n".to_owned()));
     for round in 0..6 {

@@ -4,6 +4,7 @@
 #![expect(clippy::duplicate_mod, reason = "each network has its tests")]
 
 mod epoll;
+mod hashed;
 mod ring;
 
 /// Names of the modules that a file declares.

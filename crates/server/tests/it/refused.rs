@@ -53,7 +53,7 @@ impl Faulted {
 fn serve_from(storage: Arc<dyn firn::storage::Storage>, threads: usize, durability: Durability) -> Server {
     let settings = firn::Settings { durability, ..firn::Settings::for_memory(64 << 20) };
     let db = firn::Db::builder("faults").settings(settings).storage(storage).open().expect("a database");
-    serve(&Arc::new(db), ServeSettings { threads, ..ServeSettings::default() })
+    serve(&db, ServeSettings { threads, ..ServeSettings::default() })
 }
 
 /// What `client` gets for `line`; `None` if the connection is over.

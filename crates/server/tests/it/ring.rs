@@ -1,8 +1,10 @@
 //! By io_uring: what concerns sockets.
 
+use firn::EngineKind;
 use firn_server::Network;
 
 const NETWORK: Network = Network::Ring;
+const ENGINE: EngineKind = EngineKind::Tree;
 
 #[expect(dead_code, reason = "used by tests that do not concern sockets")]
 #[path = "client.rs"]

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use firn_protocol::resp::Value;
 use firn_server::ServeSettings;
 
-use super::client::{Client, Served, bulk, error, ok, request};
+use super::client::{Client, IS_ORDERED, Served, bulk, error, ok, request};
 
 fn numbers(reply: Value) -> Vec<i64> {
     let Value::Array(values) = reply else { panic!("{reply:?}") };
@@ -157,6 +157,9 @@ fn a_long_script_starves_nobody() {
 /// Where Lua cannot suspend a script, commands that walk far do all of it at once.
 #[test]
 fn a_script_that_cannot_be_suspended_walks_far() {
+    if !IS_ORDERED {
+        return;
+    }
     let served = Served::start(1);
     let client = &mut served.connect();
     let fill = "for i = 1, 3000 do redis.call('rpush', 'list', i) redis.call('set', 'k' .. i, i) end";

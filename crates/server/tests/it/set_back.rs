@@ -169,6 +169,6 @@ fn serve() -> (Server, Arc<ManualClock>) {
     let db = firn::Db::builder("in memory").storage(Arc::new(Memory::new())).clock(Arc::clone(&clock) as _);
     let db = Arc::new(db.open().expect("opened"));
     let settings = ServeSettings { port: 0, threads: 1, ..ServeSettings::default() };
-    let server = Server::start_with(db, settings, Arc::clone(&clock) as _).expect("a server");
+    let server = Server::start_with(&db, settings, Arc::clone(&clock) as _).expect("a server");
     (server, clock)
 }

@@ -1,5 +1,3 @@
-use std::sync::Arc;
-
 use firn_server::{ServeSettings, Server};
 
 use super::*;
@@ -19,7 +17,7 @@ impl Served {
         let settings = firn::Settings::for_memory(64 << 20);
         let db = firn::Db::builder(dir.path()).settings(settings).open().expect("a database");
         let serve = ServeSettings { port: 0, ..ServeSettings::default() };
-        Self { server: Server::start(Arc::new(db), serve).expect("a server"), _dir: dir }
+        Self { server: Server::start(&db, serve).expect("a server"), _dir: dir }
     }
 
     fn factory(&self, connections: Option<usize>, pipeline: usize) -> RespFactory {

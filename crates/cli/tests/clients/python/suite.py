@@ -1,10 +1,14 @@
-"""What people do with redis-py, done to a server: `suite.py HOST PORT`. Ends with 1 at the first thing that is wrong."""
+"""What people do with redis-py, done to a server: `suite.py HOST PORT [ENGINE]`. Ends with 1 at the first thing that is wrong.
+
+On the engine `hashlog` what needs keys in order must be refused, and all else be as it is."""
 
 import sys
 import threading
 import time
 
 import redis
+
+IS_ORDERED = sys.argv[3:] != ["hashlog"]
 
 
 def check(found, expected, what):
@@ -61,6 +65,24 @@ def collections(r):
         raise AssertionError("a hash was incremented")
 
 
+def refusals(r):
+    for refused in (
+        lambda: r.hset("h", "f", 1),
+        lambda: r.rpush("l", 1),
+        lambda: r.blpop("l", timeout=1),
+        lambda: r.sadd("s", 1),
+        lambda: r.zadd("z", {"m": 1}),
+        lambda: r.eval("return redis.call('LPUSH', KEYS[1], 'v')", 1, "l"),
+    ):
+        try:
+            refused()
+        except redis.ResponseError as error:
+            check("--engine tree" in str(error), True, f"the refusal {error}")
+        else:
+            raise AssertionError("what needs order was done")
+    check("zadd" in r.command(), False, "COMMAND")
+
+
 def transactions(r):
     with r.pipeline(transaction=True) as pipe:
         pipe.set("n", 1).incr("n").get("n")
@@ -84,14 +106,15 @@ def transactions(r):
 
 
 def waiting(r):
-    def push():
-        time.sleep(0.1)
-        r.rpush("queue", "job")
+    if IS_ORDERED:
+        def push():
+            time.sleep(0.1)
+            r.rpush("queue", "job")
 
-    pusher = threading.Thread(target=push)
-    pusher.start()
-    check(tuple(r.blpop("queue", timeout=5)), ("queue", "job"), "BLPOP")
-    pusher.join()
+        pusher = threading.Thread(target=push)
+        pusher.start()
+        check(tuple(r.blpop("queue", timeout=5)), ("queue", "job"), "BLPOP")
+        pusher.join()
     pubsub = r.pubsub(ignore_subscribe_messages=True)
     pubsub.subscribe("news")
     pubsub.psubscribe("n*")
@@ -138,7 +161,7 @@ def main():
     host, port = sys.argv[1], int(sys.argv[2])
     for protocol in (2, 3):
         r = redis.Redis(host=host, port=port, protocol=protocol, decode_responses=True)
-        for part in (strings, collections, transactions, waiting, scripts, server):
+        for part in (strings, collections if IS_ORDERED else refusals, transactions, waiting, scripts, server):
             r.flushall()
             if part is server:
                 r.mset({f"k{number}": number for number in range(1001)})

@@ -21,7 +21,7 @@ pub(super) fn check_reads(operations: usize) {
     let storage = Arc::new(Slow::new(Memory::new()));
     let db = Arc::new(Db::builder("cold").settings(settings).storage(storage).open().expect("a database"));
     let settings = ServeSettings { port: 0, threads: 2, ..ServeSettings::default() };
-    let server = Server::start(Arc::clone(&db), settings).expect("a server");
+    let server = Server::start(&db, settings).expect("a server");
     let round = Round::new(0, &server.address().to_string());
     let (mut histories, is_over) = (Histories::new(), AtomicBool::new(false));
     std::thread::scope(|scope| {

@@ -65,7 +65,8 @@ pub(super) async fn run(request: &Request<'_>, command: &'static Command, out: &
     let client = request.client;
     metrics::show_script(request.thread, client, command, request.arguments);
     let source = named(request.thread, command, request.arguments)?;
-    let mut retry = match source.is_reading || command.flags.has(Flag::ReadOnly) {
+    let is_reading = source.is_reading || command.flags.has(Flag::ReadOnly);
+    let mut retry = match is_reading && request.thread.engine.is_ordered() {
         true => Retry::reading(),
         false => {
             let mut names = LockNames::new(request.thread);

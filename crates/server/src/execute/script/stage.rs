@@ -28,7 +28,7 @@ use crate::execute::call::{Call, Origin};
 use crate::execute::metrics::show_in_unit;
 use crate::execute::permit::{is_permitted, permit_in_script};
 use crate::execute::single::{LockNames, names_all};
-use crate::execute::{Request, Tools, dispatch};
+use crate::execute::{Request, Tools, dispatch, lacks_order};
 use crate::failure::{Failure, Result};
 use crate::scripts::LongRun;
 use crate::server_thread::ServerThread;
@@ -328,6 +328,9 @@ impl Stage {
         })?;
         if !command.is_offered() {
             return Err(Failure::of(format!("ERR {command} is not offered yet")));
+        }
+        if self.thread().is_some_and(|thread| lacks_order(&thread, command)) {
+            return Err(Failure::NO_ORDER);
         }
         if command.flags.has(Flag::NoScript) {
             return Err(Failure::new("ERR This Redis command is not allowed from script"));

@@ -1,8 +1,9 @@
 //! COMMAND: what is known about commands, from the table.
 //!
-//! COMMAND, INFO, LIST and COUNT know what can be called: any other name is answered like an
-//! unknown one. DOCS knows the whole table, and the summary of a command that cannot be called says
-//! why. Every client shows summaries, while none expects Firn's words among `doc_flags`.
+//! COMMAND, INFO, LIST and COUNT know what can be called on the engine that is served: any other
+//! name is answered like an unknown one. DOCS knows the whole table, and the summary of a command
+//! that cannot be called says why. Every client shows summaries, while none expects Firn's words
+//! among `doc_flags`.
 
 use firn_protocol::command::{
     self, Begin, Category, Command, CommandId, Extent, KeySpec, Offered, find, find_subcommand, id_of,
@@ -39,7 +40,7 @@ pub(super) async fn dispatch(call: &mut Call<'_>) -> Result<()> {
         COMMAND => info(call, 1).await,
         INFO => info(call, 2).await,
         COUNT => {
-            let count = offered(command::commands()).count();
+            let count = offered(command::commands(), is_ordered(call)).count();
             call.reply(|reply| reply.integer(count as i64));
             Ok(())
         }
@@ -52,8 +53,17 @@ pub(super) async fn dispatch(call: &mut Call<'_>) -> Result<()> {
     }
 }
 
-fn offered(commands: &'static [Command]) -> impl Iterator<Item = &'static Command> + Clone {
-    commands.iter().filter(|command| command.is_offered())
+/// Commands that can be called: what needs order only where the engine keeps it.
+fn offered(commands: &'static [Command], is_ordered: bool) -> impl Iterator<Item = &'static Command> + Clone {
+    commands.iter().filter(move |command| is_offered(command, is_ordered))
+}
+
+fn is_ordered(call: &Call<'_>) -> bool {
+    call.thread.engine.is_ordered()
+}
+
+fn is_offered(command: &Command, is_ordered: bool) -> bool {
+    command.is_offered() && (is_ordered || !command.needs_order())
 }
 
 /// The command called `get`, or `config|get`.
@@ -68,11 +78,14 @@ pub(super) fn named(name: &[u8]) -> Option<&'static Command> {
 async fn info(call: &mut Call<'_>, first: usize) -> Result<()> {
     let names = call.arguments.from(first);
     if names.is_empty() {
-        call.reply(|reply| describe_all(reply, offered(command::commands())));
+        let offered = offered(command::commands(), is_ordered(call));
+        call.reply(|reply| describe_all(reply, offered));
         return Ok(());
     }
     call.reply(|reply| reply.array(names.len()));
-    reply_each(call, names.iter(), |reply, name| match named(name).filter(|command| command.is_offered()) {
+    let is_ordered = is_ordered(call);
+    let find = |name| named(name).filter(|command| is_offered(command, is_ordered));
+    reply_each(call, names.iter(), |reply, name| match find(name) {
         Some(command) => describe(reply, command),
         None => reply.null(),
     })
@@ -114,7 +127,8 @@ fn describe(reply: &mut Reply<'_>, command: &'static Command) {
     reply.set(0);
     reply.set(command.key_specs.len());
     command.key_specs.iter().for_each(|spec| describe_keys(reply, spec));
-    describe_all(reply, offered(command.subcommands()));
+    // Those of what needs order need it too.
+    describe_all(reply, offered(command.subcommands(), true));
 }
 
 fn names(reply: &mut Reply<'_>, names: impl Iterator<Item = &'static str>) {
@@ -176,7 +190,7 @@ fn list(call: &mut Call<'_>) -> Result<()> {
         5 if call.is_word(2, "filterby") => Some(call.argument(4)),
         _ => return Err(Failure::SYNTAX),
     };
-    let all = offered(command::all());
+    let all = offered(command::all(), is_ordered(call));
     let found: Vec<String> = match filter {
         None => all.map(ToString::to_string).collect(),
         Some(_) if call.is_word(3, "module") => Vec::new(),
@@ -206,11 +220,12 @@ async fn docs(call: &mut Call<'_>) -> Result<()> {
         false => names.iter().filter_map(named).collect(),
     };
     call.reply(|reply| reply.map(found.len()));
-    reply_each(call, found, document).await;
+    let is_ordered = is_ordered(call);
+    reply_each(call, found, |reply, command| document(reply, command, is_ordered)).await;
     Ok(())
 }
 
-fn document(reply: &mut Reply<'_>, command: &'static Command) {
+fn document(reply: &mut Reply<'_>, command: &'static Command, is_ordered: bool) {
     reply.bulk(command.to_string().as_bytes());
     let subcommands: Vec<&'static Command> = command.subcommands().iter().collect();
     let deprecation = if command.deprecated.is_some() { 3 } else { 0 };
@@ -220,6 +235,10 @@ fn document(reply: &mut Reply<'_>, command: &'static Command) {
         reply.bulk(text.as_bytes());
     };
     match command.offered {
+        Offered::Yes if !is_offered(command, is_ordered) => {
+            let why = "it needs keys in order, which the engine hashlog does not keep (--engine tree does)";
+            pair("summary", &format!("{} Not offered: {why}.", command.summary));
+        }
         Offered::Yes => pair("summary", command.summary),
         Offered::NotYet(absence) => {
             pair("summary", &format!("{} Not offered: {}.", command.summary, absence.reason));
@@ -239,7 +258,7 @@ fn document(reply: &mut Reply<'_>, command: &'static Command) {
     if !subcommands.is_empty() {
         reply.bulk(b"subcommands");
         reply.map(subcommands.len());
-        subcommands.into_iter().for_each(|subcommand| document(reply, subcommand));
+        subcommands.into_iter().for_each(|subcommand| document(reply, subcommand, is_ordered));
     }
 }
 

@@ -1,8 +1,5 @@
 //! Commands on whole databases.
 
-use firn_engine::ScanRange;
-use firn_format::datatype::range;
-
 use crate::execute::call::Call;
 use crate::execute::single::database_index;
 use crate::failure::{Failure, Result};
@@ -10,13 +7,12 @@ use crate::store::DATABASE_COUNT;
 use crate::transaction::decode_value;
 
 /// `DBSIZE`: counts, for nothing that is known while keys are written without being read says how
-/// many there are. Exact as of one moment, with others' turns in between.
+/// many there are. Exact where keys are in order, as of one moment, with others' turns in between;
+/// else keys that come or go meanwhile are counted or not.
 pub(super) async fn size(call: &mut Call<'_>) -> Result<()> {
-    let (mut start, mut end) = (Vec::new(), Vec::new());
-    range::database(call.database().id, &mut start, &mut end);
-    let keyspace = call.transaction.keyspaces().keys;
+    let database = call.database().id;
     let now_ms = call.transaction.now_ms();
-    let mut cursor = call.transaction.scan(keyspace, ScanRange::between(&start, &end))?.in_short_turns();
+    let mut cursor = call.transaction.keys_of(database)?.in_short_turns();
     let mut count = 0;
     while let Some((_, record)) = cursor.next().await? {
         count += i64::from(decode_value(record)?.is_live(now_ms));

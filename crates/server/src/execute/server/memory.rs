@@ -74,6 +74,11 @@ async fn usage(call: &mut Call<'_>) -> Result<()> {
             Tag::SortedSet => 2 * count,
             _ => count,
         };
+        if !call.thread.engine.is_ordered() {
+            // Of a long string, whose parts are as long as they can be, but for the last one.
+            call.reply(|reply| reply.integer((bytes + count) as i64));
+            return Ok(());
+        }
         let (mut start, mut end) = (Vec::new(), Vec::new());
         Purge::Collection { collection, tag: value.tag(), count }.range(&mut start, &mut end);
         let keyspace = call.transaction.keyspaces().fields;

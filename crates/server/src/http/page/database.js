@@ -194,7 +194,7 @@ function show(before, after, slow, jobs, status) {
   notices([...status.notices.map(({ text, level }) => [text, level]), ...held]);
   state(status.state + (held.length && status.state === "serving" ? ", writes stopped" : ""), status.is_good && !held.length);
   const build = (samples(after, "firn_build_info")[0] || { labels: {} }).labels;
-  setText(element("about"), `${build.version} (${build.commit}) · up ${duration(of("firn_uptime_seconds"))} · ${number(of("firn_server_threads"))} threads`);
+  setText(element("about"), `${build.version} (${build.commit}) · engine ${status.engine} · up ${duration(of("firn_uptime_seconds"))} · ${number(of("firn_server_threads"))} threads`);
 }
 
 let last = null;

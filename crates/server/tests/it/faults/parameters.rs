@@ -86,7 +86,7 @@ fn p4_a_durable_database_says_so() {
         firn::Settings { durability: firn::Durability::Disk, ..firn::Settings::for_memory(64 << 20) };
     let storage = std::sync::Arc::new(firn::storage::backend::Memory::new());
     let db = firn::Db::builder("p4").settings(settings).storage(storage).open().expect("a database");
-    let served = super::super::client::serve(&std::sync::Arc::new(db), firn_server::ServeSettings::default());
+    let served = super::super::client::serve(&db, firn_server::ServeSettings::default());
     let client = &mut Client::connect(served.address());
     assert_eq!(value_of(client, "appendfsync"), bulk("always"));
     let before = number(client, "firn", "sync_count");

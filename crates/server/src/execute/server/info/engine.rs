@@ -8,6 +8,7 @@ use crate::server_thread::ServerThread;
 pub(super) fn firn(thread: &ServerThread, lines: &mut Lines) {
     let stats = thread.shared.store.db.stats();
     let tree = stats.tree.clone().unwrap_or_default();
+    lines.line("engine", thread.shared.store.engines.name());
     lines.line("memory_bytes", stats.memory_bytes);
     lines.line("memory_bytes_max", stats.memory_bytes_max);
     lines.line("buffer_bytes", tree.buffer_bytes);
