@@ -4,6 +4,7 @@
 
 #![expect(clippy::print_stdout, clippy::disallowed_methods, reason = "a benchmark prints, and measures time")]
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -19,16 +20,19 @@ fn main() {
     let keys: u64 = std::env::args().skip(1).find_map(|arg| arg.parse().ok()).unwrap_or(1_000_000);
     let folder = tempfile::tempdir().expect("a folder");
     let memory_bytes = (keys * 160).max(256 * MIB);
-    let database = HashLog::open(&HashOptions {
-        storage: Arc::new(Local::open(folder.path(), LocalOptions { create: true }).expect("a directory")),
-        settings: Settings::for_memory(memory_bytes),
-        semantics: Default::default(),
-        clock: Arc::new(SystemClock::new()),
-        background: Background::Threads(Arc::new(ThreadSpawn::new())),
-        seed: 7,
-        create: true,
-    })
-    .expect("a database");
+    let open = |path: &Path| {
+        HashLog::open(&HashOptions {
+            storage: Arc::new(Local::open(path, LocalOptions { create: true }).expect("a directory")),
+            settings: Settings::for_memory(memory_bytes),
+            semantics: Default::default(),
+            clock: Arc::new(SystemClock::new()),
+            background: Background::Threads(Arc::new(ThreadSpawn::new())),
+            seed: 7,
+            create: true,
+        })
+        .expect("a database")
+    };
+    let database = open(&folder.path().join("db"));
     let mut session = database.session();
     session.set_inline(true);
     let options = WriteOptions { durability: Some(Durability::Process), ..WriteOptions::default() };
@@ -39,6 +43,19 @@ fn main() {
         assert!(put.is_ok_and(|outcome| outcome.done().is_some()));
     });
     let checkpoint = WriteOptions { durability: Some(Durability::Checkpoint), ..options };
+    println!("memory {} bytes a key", database.stats().memory_bytes / keys);
+    // What a killed process leaves.
+    let (from, killed) = (folder.path().join("db"), folder.path().join("killed"));
+    std::fs::create_dir(&killed).expect("a folder");
+    for file in std::fs::read_dir(&from).expect("its files") {
+        let file = file.expect("a file");
+        std::fs::copy(file.path(), killed.join(file.file_name())).expect("copied");
+    }
+    let begun = Instant::now();
+    let reopened = open(&killed);
+    println!("reopen {:.2} s", begun.elapsed().as_secs_f64());
+    drop(reopened);
+    std::fs::remove_dir_all(&killed).expect("removed");
     let mut random = fastrand::Rng::with_seed(1);
     let draws: Vec<[u8; 8]> = (0..OPERATIONS).map(|_| key(random.u64(..keys))).collect();
     for _ in 0..2 {
@@ -60,8 +77,6 @@ fn main() {
         }
     }
     drop(session);
-    let stats = database.stats();
-    println!("memory {} bytes a key", stats.memory_bytes / keys);
     let begun = Instant::now();
     database.close().expect("close");
     println!("close {:.2} s", begun.elapsed().as_secs_f64());

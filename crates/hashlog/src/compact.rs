@@ -361,9 +361,13 @@ impl Mover<'_> {
         let parts = |(piece, reference)| copied_parts(key, piece, reference);
         let all: Vec<Parts<'_>> = pieces.iter().copied().zip(&references).map(parts).collect();
         let words: u64 = all.iter().map(|parts| parts.shape.words() as u64).sum();
+        if words > store.log.tail.page_words() {
+            let message = "more operands of one key than a page of the log holds, over a value that expires";
+            return Err(Error::new(ErrorKind::Retry, message));
+        }
         loop {
             while !store.log.has_room(words) {
-                self.database.wait_for_room(store.log.tail.next() + words)?;
+                self.database.wait_for_room(store.log.end_of_room(words))?;
             }
             let stopped = store.epochs.stop();
             let (store, _inside) = self.access.enter_stopped(&stopped);

@@ -43,6 +43,7 @@ mod reclaim; // what compaction has left behind
 mod checkpoint;
 mod chain; // of records, followed to the device
 mod compact;
+mod reapply; // what the redo logs have
 mod recovery;
 mod snapshots;
 mod stripes; // of batches

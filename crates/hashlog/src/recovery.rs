@@ -11,7 +11,7 @@
 //! amid a recovery leaves what was there: the redo logs stay until the next checkpoint.
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, OnceLock, RwLock};
 
 use firn_engine::{
@@ -32,9 +32,10 @@ use crate::epoch::Epochs;
 use crate::error::from_storage;
 use crate::index::{Index, Inserted};
 use crate::keyspaces::{Keyspace, Keyspaces, ONE_SLOT, number_of_keyspace};
-use crate::log::{Log, Parts};
-use crate::ops::{Access, Attempt, Key, Store};
+use crate::log::Log;
+use crate::ops::{Access, Key, Store};
 use crate::read_cache::ReadCache;
+use crate::reapply::Reapply;
 use crate::reclaim::Reclaim;
 use crate::redo::{Begun, Look, NextGeneration, Recovered, Redo, find, replay};
 use crate::settings::{Background, HashOptions, HashSettings};
@@ -255,41 +256,11 @@ fn put(index: &Index, key: Key<'_>, address: u64) -> Result<()> {
 fn replay_into(options: &HashOptions, logs: &[Recovered], store: Store, device: &Device) -> Result<Store> {
     let store = Arc::new(store);
     let mut access = Access::new(&store).ok_or_else(|| Error::bug("the first session finds no place"))?;
-    replay(&*options.storage, logs, &mut |change| apply(&mut access, device, change))?;
+    let mut again = Reapply::new(&mut access, device);
+    replay(&*options.storage, logs, &mut |generation, change| again.take(generation, change))?;
+    again.end()?;
     drop(access);
     Arc::try_unwrap(store).map_err(|_| Error::bug("a store that only recovery has"))
-}
-
-/// Makes `change` the newest record of its key.
-fn apply(access: &mut Access, device: &Device, change: &RedoChange<'_>) -> Result<()> {
-    let RedoChange { shape, keyspace, key, value, expires_at_ms, .. } = *change;
-    let parts = Parts { shape, keyspace, key, value, expires_at_ms };
-    let key = Key::new(keyspace, key);
-    loop {
-        let outcome = {
-            let (store, inside) = access.enter();
-            store.append(&inside, key, &parts)
-        };
-        match outcome {
-            Attempt::Done(_) => return Ok(()),
-            Attempt::Again | Attempt::OnDevice => {}
-            Attempt::NoRoom(_) => {
-                let store = &access.store;
-                store.epochs.run_due();
-                let markers = &store.log.markers;
-                let (from, to) =
-                    (markers.flushed.load(Ordering::Acquire), markers.safe_read_only.load(Ordering::Acquire));
-                device.flush(&store.log, from, to)?;
-                markers.flushed.store(to.max(from), Ordering::Release);
-                store.log.evict(&store.epochs);
-            }
-            Attempt::IndexFull => {
-                let message = "the index needs more memory than index_bytes_max: raise it, or memory_bytes";
-                return Err(Error::invalid(message));
-            }
-            Attempt::Failed(error) => return Err(error),
-        }
-    }
 }
 
 fn no_memory(error: std::io::Error) -> Error {

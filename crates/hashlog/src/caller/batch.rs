@@ -6,7 +6,7 @@
 
 use std::sync::PoisonError;
 
-use firn_engine::{Batch, Op, OpKind, Position, ReadSet, Result, conflict};
+use firn_engine::{Batch, Error, Op, OpKind, Position, ReadSet, Result, conflict};
 
 use super::{Caller, index_full};
 use crate::epoch::Inside;
@@ -38,7 +38,7 @@ impl Caller {
     /// Applies all of `batch`; `None` if it would have to be waited for, and nothing was done.
     pub(crate) fn write_batch(&mut self, batch: &Batch) -> Result<Option<Position>> {
         if batch.is_empty() {
-            return Err(firn_engine::Error::invalid("a batch without operations has nothing to acknowledge"));
+            return Err(Error::invalid("a batch without operations has nothing to acknowledge"));
         }
         if let (1, Some(op)) = (batch.len(), batch.ops().next()) {
             return self.write(&op);
@@ -68,13 +68,14 @@ impl Caller {
     /// Applies all of `batch` if no key of `reads` was written since; `None` as above.
     pub(crate) fn write_batch_if(&mut self, batch: &Batch, reads: &ReadSet) -> Result<Option<Position>> {
         if batch.is_empty() {
-            return Err(firn_engine::Error::invalid("a batch without operations has nothing to acknowledge"));
+            return Err(Error::invalid("a batch without operations has nothing to acknowledge"));
         }
         let end = self.end_of(reads.read_at())?;
         for (keyspace, key) in reads.keys() {
             self.check_key(keyspace, key)?;
         }
         let ready = self.ready(batch)?;
+        self.check_fits(&ready)?;
         let database = std::sync::Arc::clone(&self.database);
         loop {
             if !self.has_room(&ready)? {
@@ -88,8 +89,7 @@ impl Caller {
                     return Err(conflict());
                 }
             }
-            let words: u64 = ready.iter().map(|ready| ready.parts().shape.words() as u64).sum();
-            if !store.log.has_room(words) {
+            if !store.log.has_room(words_of(&ready)) {
                 continue;
             }
             let mut addresses = Vec::with_capacity(ready.len());
@@ -119,19 +119,32 @@ impl Caller {
         Ok(all)
     }
 
+    /// Refuses what does not fit in a page: it is written while no other operation is under way,
+    /// and so are no pages.
+    fn check_fits(&self, ready: &[Ready<'_>]) -> Result<()> {
+        let (words, most) = (words_of(ready), self.database.store.log.tail.page_words());
+        if words <= most {
+            return Ok(());
+        }
+        let (bytes, most) = (8 * words, 8 * most);
+        Err(Error::invalid(format!(
+            "a transaction that writes {bytes} bytes after it has read: {most} is the limit, a page of the log; \
+             write less in one, or make the database with larger page_bytes"
+        )))
+    }
+
     /// Waits until there seems to be memory for all records; `false` if that may not be waited for.
     fn has_room(&self, ready: &[Ready<'_>]) -> Result<bool> {
         self.database.store.catch_up().inspect_err(|error| self.database.note_final(error))?;
         let log = &self.database.store.log;
-        let words: u64 = ready.iter().map(|ready| ready.parts().shape.words() as u64).sum();
         // A batch that memory could never hold at once goes through it page by page.
-        let words = words.min(log.tail.page_words());
+        let words = words_of(ready).min(log.tail.page_words());
         while !log.has_room(words) {
             if !self.may_wait {
                 self.database.maintenance.schedule.wake();
                 return Ok(false);
             }
-            self.database.wait_for_room(log.tail.next() + words)?;
+            self.database.wait_for_room(log.end_of_room(words))?;
         }
         Ok(true)
     }
@@ -155,6 +168,11 @@ impl Caller {
     }
 }
 
+/// Words of all records.
+fn words_of(ready: &[Ready<'_>]) -> u64 {
+    ready.iter().map(|ready| ready.parts().shape.words() as u64).sum()
+}
+
 /// Has the redo log know of a whole batch.
 fn log_batch(store: &Store, inside: &Inside<'_>, ready: &[Ready<'_>], addresses: &[u64]) -> Result<()> {
     let Some((redo, writer)) = store.redo_of(inside) else { return Ok(()) };
@@ -173,7 +191,7 @@ fn publish_alone(store: &Store, ready: &Ready<'_>) -> Result<u64> {
         Attempt::IndexFull => Err(index_full()),
         Attempt::Failed(error) => Err(error),
         Attempt::Again | Attempt::NoRoom(_) | Attempt::OnDevice => {
-            Err(firn_engine::Error::bug("a write that nothing could be in the way of"))
+            Err(Error::bug("a write that nothing could be in the way of"))
         }
     }
 }

@@ -25,8 +25,9 @@ use crate::epoch::Epochs;
 use crate::sync::Ordering;
 use tail::Tail;
 
-/// Pages behind the tail that are kept free, so that writers seldom wait for one.
-const FREE_PAGES: u64 = 2;
+/// Pages from the tail's on that are kept free, so that writers seldom wait for one: records of a
+/// page together [have room](Log::end_of_room) wherever in its page the tail is.
+const FREE_PAGES: u64 = 4;
 
 /// Pages that are never changed in place: those on their way to the device.
 const READ_ONLY_PAGES_MIN: u64 = FREE_PAGES + 2;
@@ -126,9 +127,14 @@ impl Log {
 
     /// Whether there is memory for `words` in records of any length.
     pub(crate) fn has_room(&self, words: u64) -> bool {
+        self.end_of_room(words) <= self.tail.limit()
+    }
+
+    /// Where memory has to reach so that there is room for `words` in records of any length.
+    pub(crate) fn end_of_room(&self, words: u64) -> u64 {
         // The rest of each page may be too short for the next record, which takes a quarter of one
         // at most.
-        self.tail.next() + words + words / 2 + self.tail.page_words() <= self.tail.limit()
+        self.tail.next() + words + words / 2 + self.tail.page_words()
     }
 
     /// The tail has come to the page of `address`: what lies far enough before it is read-only.

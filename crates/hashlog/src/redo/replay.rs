@@ -1,4 +1,4 @@
-//! From the redo logs of a process that died to the newest change of each key.
+//! From the redo logs of a process that died to the changes that count.
 //!
 //! | a file's entries stop | within the run of the machine | after another one |
 //! |---|---|---|
@@ -8,11 +8,8 @@
 //! | not ended, though a later file has entries | damage | the later ones are not believed |
 //! | at a reference to a value that is not whole | (not looked at) | it and what followed are lost |
 
-use std::collections::HashMap;
-
 use firn_engine::{Error, ErrorKind, Location, Result};
 use firn_format::file_name::{self, FileName};
-use firn_format::hybrid::Shape;
 use firn_format::hybrid::redo::{
     ENTRY_HEAD_BYTES, REDO_HEADER_BYTES, RedoChange, RedoFound, RedoHeader, entry_at, next_change,
 };
@@ -20,19 +17,6 @@ use firn_storage::Storage;
 
 use super::FILES;
 use crate::error::{from_format, from_storage};
-
-/// Which of several changes of a key is the newest: that of the latest generation; there the record
-/// that lay highest; there its last change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Newest {
-    generation: u64,
-    address: u64,
-    sequence: u32,
-}
-
-/// Parts of the keys that are replayed one after another: what is remembered of each key is then in
-/// memory for one part at a time.
-const PARTS: u64 = 8;
 
 /// A file of the redo log, of which is known how far its entries count.
 #[derive(Clone, Debug)]
@@ -208,72 +192,14 @@ impl Recovered {
     }
 }
 
-/// Hands to `apply` the newest change of each key in `logs`, and the operands that came after it.
+/// Hands every change in `logs` to `take`, with its generation, one generation after another.
 ///
 /// # Errors
-/// Those of the storage and of `apply`.
+/// Those of the storage and of `take`.
 pub(crate) fn replay(
     storage: &dyn Storage,
     logs: &[Recovered],
-    apply: &mut dyn FnMut(&RedoChange<'_>) -> Result<()>,
-) -> Result<()> {
-    let has_entries = logs.iter().any(Recovered::has_entries);
-    (0..if has_entries { PARTS } else { 0 }).try_for_each(|part| replay_part(storage, logs, part, apply))
-}
-
-fn replay_part(
-    storage: &dyn Storage,
-    logs: &[Recovered],
-    part: u64,
-    apply: &mut dyn FnMut(&RedoChange<'_>) -> Result<()>,
-) -> Result<()> {
-    let is_of_part = |change: &RedoChange<'_>| {
-        firn_format::key::key_hash(change.key).wrapping_add(u64::from(change.keyspace)) % PARTS == part
-    };
-    let mut keys: HashMap<(u32, Vec<u8>), Found> = HashMap::new();
-    each_change(storage, logs, &mut |change, at| {
-        if is_of_part(change) {
-            let found = keys.entry((change.keyspace, change.key.to_vec())).or_default();
-            match change.shape.is_operand {
-                true => found.operands.push((at, change.shape, change.value.to_vec())),
-                false => found.newest = found.newest.max(Some(at)),
-            }
-        }
-        Ok(())
-    })?;
-    each_change(storage, logs, &mut |change, at| {
-        let is_newest = !change.shape.is_operand
-            && is_of_part(change)
-            && keys
-                .get(&(change.keyspace, change.key.to_vec()))
-                .is_some_and(|found| found.newest == Some(at));
-        if is_newest { apply(change) } else { Ok(()) }
-    })?;
-    for ((keyspace, key), mut found) in keys {
-        found.operands.sort_by_key(|(at, ..)| *at);
-        for (at, shape, value) in found.operands.iter().filter(|(at, ..)| Some(*at) > found.newest) {
-            let (address, sequence) = (at.address, at.sequence);
-            let (key, value) = (key.as_slice(), value.as_slice());
-            apply(&RedoChange { address, sequence, shape: *shape, keyspace, expires_at_ms: 0, key, value })?;
-        }
-    }
-    Ok(())
-}
-
-/// What the redo logs have of one key.
-#[derive(Default)]
-struct Found {
-    /// Of the changes that do not depend on what was before.
-    newest: Option<Newest>,
-    /// Operands of merges, of which those count that are newer.
-    operands: Vec<(Newest, Shape, Vec<u8>)>,
-}
-
-/// Hands every change of the `logs` to `take`.
-fn each_change(
-    storage: &dyn Storage,
-    logs: &[Recovered],
-    take: &mut dyn FnMut(&RedoChange<'_>, Newest) -> Result<()>,
+    take: &mut dyn FnMut(u64, &RedoChange<'_>) -> Result<()>,
 ) -> Result<()> {
     for log in logs.iter().filter(|log| log.has_entries()) {
         let bytes = read(storage, &log.name)?;
@@ -284,8 +210,7 @@ fn each_change(
         {
             let mut rest = body;
             while let Some(change) = next_change_of(&log.name, at, &mut rest)? {
-                let (address, sequence) = (change.address, change.sequence);
-                take(&change, Newest { generation: log.generation, address, sequence })?;
+                take(log.generation, &change)?;
             }
             at += ENTRY_HEAD_BYTES + body.len();
         }

@@ -292,3 +292,31 @@ fn values_that_lie_alone_go_when_they_are_replaced() {
     assert!(get(&mut scene.session(), KEYSPACE_DEFAULT, b"a") == Some(long(19)), "opened again");
     assert_eq!(scene.bytes(".value"), LONG as u64);
 }
+
+/// Batches that come to the end of the last free page together wait for the next one, and get it.
+#[test]
+fn batches_alone_turn_pages() {
+    let scene = Scene::new(true);
+    std::thread::scope(|scope| {
+        for thread in 0..3_u64 {
+            let scene = &scene;
+            scope.spawn(move || {
+                let mut session = scene.session();
+                for round in 0..200 {
+                    let mut batch = firn_engine::Batch::new();
+                    for key in 0..200_u64 {
+                        batch.put(KEYSPACE_DEFAULT, &(thread << 32 | key).to_le_bytes(), &value(key, round));
+                    }
+                    session.write(&batch, WriteOptions::default()).expect("write");
+                }
+            });
+        }
+    });
+    let mut session = scene.session();
+    for thread in 0..3_u64 {
+        for key in 0..200_u64 {
+            let found = get(&mut session, KEYSPACE_DEFAULT, &(thread << 32 | key).to_le_bytes());
+            assert!(found == Some(value(key, 199)), "key {key} of {thread}");
+        }
+    }
+}
