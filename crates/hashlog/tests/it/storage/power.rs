@@ -110,6 +110,56 @@ fn a_write_at_disk_amid_a_checkpoint_survives() {
     }
 }
 
+/// What one session wrote at `process` survives loss of power as a prefix, also where the redo logs
+/// have turned between.
+#[test]
+fn no_write_survives_an_earlier_one_of_its_session() {
+    let process = WriteOptions { durability: Some(Durability::Process), expires_at_ms: 0 };
+    let memory = Memory::new();
+    let faulty = Faulty::new(Arc::new(memory.clone()));
+    let clock = || Arc::new(ManualClock::new(1));
+    let hash = open(Arc::new(faulty.clone()), clock(), false, tiny()).expect("open");
+    let mut session = Blocking::new(hash.session());
+    session.put(KEYSPACE_DEFAULT, b"before", b"1", process).expect("put");
+    let (file, effect) = ("*.hybrid".to_owned(), Effect::Fail(firn_storage::ErrorKind::Full));
+    faulty.inject(Fault { on: Operation::Create, file, when: When::Always { after: 0 }, effect });
+    hash.flush().expect_err("no room");
+    session.put(KEYSPACE_DEFAULT, b"amid", b"2", process).expect("put");
+    let mut found = [0; 3];
+    for seed in 0..100 {
+        let left = memory.crash(Crash::PowerLoss { seed });
+        let hash = open(Arc::new(left), clock(), false, tiny()).expect("open again");
+        let mut session = Blocking::new(hash.session());
+        let mut is_there =
+            |key: &[u8]| session.get(ReadAt::Latest, KEYSPACE_DEFAULT, key).expect("get").is_some();
+        let (before, amid) = (is_there(b"before"), is_there(b"amid"));
+        assert!(before || !amid, "seed {seed}: the later one alone");
+        found[usize::from(before) + usize::from(amid)] += 1;
+    }
+    assert!(found.iter().all(|count| *count > 0), "{found:?}: each of them may be left");
+}
+
+/// An entry may survive loss of power where the value that it refers to does not: what the key had
+/// before is found then.
+#[test]
+fn a_value_that_did_not_survive_is_not_referred_to() {
+    let options = |durability| WriteOptions { durability: Some(durability), expires_at_ms: 0 };
+    let memory = Memory::new();
+    let clock = || Arc::new(ManualClock::new(1));
+    let hash = open(Arc::new(memory.clone()), clock(), false, tiny()).expect("open");
+    let mut session = Blocking::new(hash.session());
+    session.put(KEYSPACE_DEFAULT, b"k", b"short", options(Durability::Disk)).expect("put");
+    let value = vec![7; 200_000];
+    session.put(KEYSPACE_DEFAULT, b"k", &value, options(Durability::Process)).expect("put");
+    for seed in 0..40 {
+        let left = memory.crash(Crash::PowerLoss { seed });
+        let hash = open(Arc::new(left), clock(), false, tiny()).expect("open again");
+        let mut session = Blocking::new(hash.session());
+        let found = session.get(ReadAt::Latest, KEYSPACE_DEFAULT, b"k").expect("get").expect("a value");
+        assert!(found == b"short" || found == value, "seed {seed}: {} bytes", found.len());
+    }
+}
+
 /// A caller that finds its value being synced by another one waits for that.
 #[test]
 fn a_sync_waits_for_the_values_that_another_one_syncs() {
