@@ -116,7 +116,7 @@ fn requests_are_answered_by_path_and_wrong_ones_refused() {
     assert_eq!(get(address, "/healthz"), (200, "alive\n".to_owned()));
     assert_eq!(get(address, "/readyz"), (200, "ready\n".to_owned()));
     assert_eq!(get(address, "/nothing").0, 404);
-    let serving = "{\"is_good\":true,\"notices\":[],\"state\":\"serving\"}\n".to_owned();
+    let serving = "{\"engine\":\"tree\",\"is_good\":true,\"notices\":[],\"state\":\"serving\"}\n".to_owned();
     assert_eq!(get(address, "/status"), (200, serving));
     let (status, page) = get(address, "/");
     assert!(status == 200 && page.starts_with("<!doctype html>"));
