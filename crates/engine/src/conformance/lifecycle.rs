@@ -159,13 +159,16 @@ fn totals_grow(database: &mut Database) {
             "a total shrank: {last:?} then {now:?}"
         );
         let tree = stats.tree.clone().unwrap_or_default();
+        let hash = stats.hash.clone().unwrap_or_default();
         let parts = stats.log_write_bytes_total
             + tree.flush_write_bytes_total
             + tree.ingest_write_bytes_total
             + tree.compaction_write_bytes_total
             + stats.manifest_write_bytes_total
             + tree.blobs.write_bytes_total
-            + tree.blobs.gc_write_bytes_total;
+            + tree.blobs.gc_write_bytes_total
+            + hash.flush_write_bytes_total
+            + hash.value_write_bytes_total;
         assert_eq!(stats.device_write_bytes_total(), parts);
         last = now;
     }
