@@ -136,8 +136,8 @@ fn lies_of_the_storage_are_noticed() {
     lies_are_noticed(TreeWorld, &[Lie::Sync, Lie::SyncDir, Lie::Write(5)]);
 }
 
-/// All files but values that lie alone, which short scripts have none of, are made before an edit is
-/// published. That syncs the directory, too.
+/// All files but values that lie alone, which short scripts have none of, are made before an edit
+/// is published. That syncs the directory, too.
 #[test]
 fn lies_of_the_storage_are_noticed_on_the_hashed_engine() {
     lies_are_noticed(HashWorld, &[Lie::Sync, Lie::Write(5)]);
