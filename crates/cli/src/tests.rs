@@ -38,9 +38,9 @@ fn help_fits_a_page_and_shows_escapes_as_they_are_written() {
 /// One thing has one name, whatever the command.
 #[test]
 fn options_and_their_values_are_called_alike() {
-    const VALUES: [&str; 21] = [
-        "ADDRESS", "BYTES", "DIR", "FILE", "HOST", "JOB", "KEY", "LOCATION", "MS", "N", "NAME", "PID",
-        "PORT", "RATES", "SECONDS", "SEED", "SHELL", "URL", "VALUE", "yes", "no",
+    const VALUES: [&str; 23] = [
+        "ADDRESS", "BYTES", "DIR", "FILE", "FROM", "HOST", "JOB", "KEY", "LOCATION", "MS", "N", "NAME",
+        "PID", "PORT", "RATES", "SECONDS", "SEED", "SHELL", "TO", "URL", "VALUE", "yes", "no",
     ];
     const GONE: [&str; 5] = ["settings", "listen", "http", "config-file", "directory"];
     let (mut count, mut wrong) = (0, Vec::new());

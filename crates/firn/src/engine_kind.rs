@@ -59,13 +59,14 @@ impl EngineKind {
     /// # Errors
     /// `Invalid` if `path` is there and is no database's directory.
     pub fn of(path: impl AsRef<Path>) -> Result<Option<Self>> {
-        match path.as_ref().exists() {
-            false => Ok(None),
-            true => {
-                let local = Local::open(path, LocalOptions { create: false });
-                Self::of_storage(&local.map_err(firn_tree::storage_error)?)
-            }
+        let path = path.as_ref();
+        // Local storage is asked, and answers better, where anything is there.
+        let is_empty = std::fs::read_dir(path).is_ok_and(|mut files| files.next().is_none());
+        if is_empty || !path.exists() {
+            return Ok(None);
         }
+        let local = Local::open(path, LocalOptions { create: false });
+        Self::of_storage(&local.map_err(firn_tree::storage_error)?)
     }
 
     /// As [`of`](Self::of), of the database on `storage`.
