@@ -112,7 +112,7 @@ pub struct HashStats {
     pub cache_bytes: u64,
     /// Segments of the hybrid log.
     pub segment_count: u64,
-    /// Their bytes, whole ones each.
+    /// Their bytes, as far as they are filled.
     pub segment_bytes: u64,
     /// Bytes of records written to segments, those that compaction copied among them.
     pub flush_write_bytes_total: u64,

@@ -10,6 +10,7 @@ use firn_engine::{
     KeyspaceSettings, KeyspaceStats, Ordered, Position, Result, Session, Snapshot, Stats, ValueSource,
     WriteOptions,
 };
+use firn_format::hybrid::SEGMENT_HEADER_BYTES;
 use firn_format::manifest::Change;
 use firn_maintenance::{step, wait_until};
 use firn_storage::StorageLock;
@@ -89,7 +90,9 @@ impl Drop for HashLog {
 impl Database {
     /// What this engine alone counts.
     fn hash_stats(&self) -> HashStats {
-        let (segments, words) = self.device.bases();
+        let (segments, _) = self.device.bases();
+        let flushed = self.store.log.markers.flushed.load(Ordering::Acquire);
+        let words = segments.first().map_or(0, |first| flushed.saturating_sub(*first));
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let counters = &self.counters;
         HashStats {
@@ -97,7 +100,7 @@ impl Database {
             resident_bytes: self.store.log.used_bytes(),
             cache_bytes: self.store.cache.as_ref().map_or(0, crate::read_cache::ReadCache::bytes),
             segment_count: segments.len() as u64,
-            segment_bytes: 8 * words * segments.len() as u64,
+            segment_bytes: 8 * words + (SEGMENT_HEADER_BYTES * segments.len()) as u64,
             flush_write_bytes_total: count(&counters.flush_bytes),
             value_write_bytes_total: count(&self.values.written_bytes),
             compaction_read_bytes_total: count(&counters.compacted_bytes),
