@@ -12,7 +12,7 @@ use crate::database::Database;
 use crate::log::Content;
 use crate::ops::{Access, Key, Newest, Seen, parts_of};
 use crate::read_cache::ReadCache;
-use crate::values::missing;
+use crate::values::{missing, number_of};
 
 /// One session's way along chains.
 pub(crate) struct Chain<'a> {
@@ -42,6 +42,11 @@ pub(crate) struct Piece {
 }
 
 impl Piece {
+    /// The number of the value, where it lies alone.
+    pub(crate) fn value_number(&self) -> Option<u64> {
+        self.content.is_reference.then(|| number_of(&self.stored)).flatten()
+    }
+
     /// The value.
     pub(crate) fn value(&self) -> &[u8] {
         self.alone.as_deref().unwrap_or(&self.stored)

@@ -9,6 +9,7 @@
 //! |---|---|
 //! | it, a value | copied, if the chain is still as it was seen |
 //! | it, a tombstone, expired, or dropped | left; its entry goes, if it was the chain's only record |
+//! | it, a value that a filter drops | left; a tombstone is its key's newest |
 //! | a newer one | left |
 //! | an operand | merged with what it applies to; with a value that expires the whole history is copied |
 //!
@@ -24,12 +25,11 @@ use firn_format::hybrid::Shape;
 use crate::chain::{Chain, History, Piece, Resolved};
 use crate::database::Database;
 use crate::device::DeviceRecord;
-use crate::index::KeyHash;
 use crate::log::{Content, Parts};
-use crate::ops::{Access, Attempt, Found, Key, Newest, Seen, Store, parts_of, reference_of};
+use crate::ops::{Access, Attempt, Found, Key, Newest, Seen, Store, parts_of, reference_of, tombstone_of};
 use crate::reclaim::Left;
 use crate::sync::Patience;
-use crate::values::{REFERENCE_BYTES, missing};
+use crate::values::{REFERENCE_BYTES, missing, number_of};
 
 /// The log is not compacted while it is shorter than so many segments.
 const SEGMENTS_MIN: u64 = 2;
@@ -44,8 +44,6 @@ enum Became {
     Copied(u64),
     /// It was dead, or what it says lies elsewhere now.
     Dead,
-    /// A filter dropped it.
-    Dropped,
 }
 
 /// What becomes of a record that is its key's newest.
@@ -53,6 +51,7 @@ enum Became {
 enum Fate {
     Lives,
     Dies,
+    /// A filter drops it: a tombstone takes its place, as if it had been deleted now.
     Dropped,
 }
 
@@ -129,11 +128,15 @@ impl Database {
             let content = record.content();
             match became {
                 Became::Copied(words) => copied += words,
-                Became::Dropped => left.dropped.push(key.hash),
                 Became::Dead => {}
             }
-            if !matches!(became, Became::Copied(_)) && content.is_reference {
-                left.values.extend(crate::values::number_of(record.value()));
+            if let (true, Some(number)) = (content.is_reference, number_of(record.value())) {
+                match became {
+                    Became::Copied(_) => self.reclaim.note_moved(number),
+                    // An earlier try may have copied the record: the copy has the same value.
+                    Became::Dead if mover.leads_to_value(key, number)? => {}
+                    Became::Dead => left.values.push(number),
+                }
             }
             Ok(())
         })?;
@@ -153,32 +156,17 @@ impl Database {
             let _stopped = self.store.epochs.stop();
             self.store.log.begin_at(begin);
         }
-        self.remove_entries(removable.iter().flat_map(|left| &left.dropped), begin);
         self.device.remove_before(begin)?;
         self.values.remove(removable.into_iter().flat_map(|left| left.values))
-    }
-
-    /// Removes the entries of `chains` that lead to addresses before `begin`. One that stays does
-    /// no harm.
-    fn remove_entries<'h>(&self, chains: impl Iterator<Item = &'h KeyHash>, begin: u64) {
-        let mut chains = chains.peekable();
-        let access = chains.peek().and_then(|_| Access::new(&self.store));
-        let Some(mut access) = access else { return };
-        for hash in chains {
-            let (store, _inside) = access.enter();
-            if let Some((place, entry)) = store.index.find(*hash)
-                && store.top(entry) < begin
-            {
-                store.index.remove(*hash, place, entry);
-            }
-        }
     }
 
     /// Removes values whose records were replaced before `cut`, which a checkpoint has.
     pub(crate) fn remove_replaced_values(&self, cut: u64) -> Result<()> {
         let mut gone = Vec::new();
         crate::sync::lock(&self.store.replaced_values).retain(|value| {
-            let may_go = value.by < cut && !self.snapshots.any_sees(value.at, value.by);
+            // The record may be a copy: a snapshot that is older sees the one that was copied.
+            let seen_from = if self.reclaim.was_moved(value.number) { 0 } else { value.at };
+            let may_go = value.by < cut && !self.snapshots.any_sees(seen_from, value.by);
             if may_go {
                 gone.push(value.number);
             }
@@ -213,12 +201,9 @@ impl Mover<'_> {
                     Standing::Newest(_) if content.is_operand && is_there => Next::History,
                     Standing::Newest(found) => match fate {
                         None => Next::Judge,
-                        Some(Fate::Lives) => match store.put_in_front(key.hash, found, &parts) {
-                            Attempt::Done(_) => Next::Became(Became::Copied(parts.shape.words() as u64)),
-                            Attempt::NoRoom(beyond) => Next::WaitForRoom(beyond),
-                            Attempt::Failed(error) => return Err(error),
-                            Attempt::Again | Attempt::OnDevice | Attempt::IndexFull => Next::Again,
-                        },
+                        Some(Fate::Lives) => {
+                            put(store, key, found, &parts, Became::Copied(parts.shape.words() as u64))?
+                        }
                         Some(Fate::Dies) => match found {
                             Some((place, entry)) if store.top(entry) == address => {
                                 match store.index.remove(key.hash, place, entry) {
@@ -228,7 +213,7 @@ impl Mover<'_> {
                             }
                             _ => Next::Became(Became::Dead),
                         },
-                        Some(Fate::Dropped) => Next::Became(Became::Dropped),
+                        Some(Fate::Dropped) => put(store, key, found, &tombstone_of(key), Became::Dead)?,
                     },
                 }
             };
@@ -273,10 +258,6 @@ impl Mover<'_> {
             return Ok(Fate::Dies);
         }
         let Some(filter) = &keyspace.filter else { return Ok(Fate::Lives) };
-        // What a snapshot sees stays. One that is taken later keeps the record until it is gone.
-        if self.database.snapshots.oldest_end() != u64::MAX {
-            return Ok(Fate::Lives);
-        }
         let alone = match content.is_reference {
             true => Some(self.database.values.read(record.value())?.ok_or_else(|| missing(record.value()))?),
             false => None,
@@ -285,6 +266,14 @@ impl Mover<'_> {
             FilterVerdict::Keep => Fate::Lives,
             FilterVerdict::Drop => Fate::Dropped,
         })
+    }
+
+    /// Whether a record of `key` that counts leads to the value `number`, which lies alone.
+    fn leads_to_value(&mut self, key: Key<'_>, number: u64) -> Result<bool> {
+        let mut chain = Chain { database: self.database, access: self.access };
+        let history = chain.history(key, u64::MAX)?;
+        let mut pieces = history.base.iter().chain(&history.operands);
+        Ok(pieces.any(|piece| piece.value_number() == Some(number)))
     }
 
     /// Merges what the chain has of `key`, whose newest record is an operand, if the record at
@@ -385,6 +374,16 @@ impl Mover<'_> {
             }
             return Ok(Some(Became::Dead));
         }
+    }
+}
+
+/// Puts a record in front of the chain that was `found`: then the older one `became` this.
+fn put(store: &Store, key: Key<'_>, found: Found, parts: &Parts<'_>, became: Became) -> Result<Next> {
+    match store.put_in_front(key.hash, found, parts) {
+        Attempt::Done(_) => Ok(Next::Became(became)),
+        Attempt::NoRoom(beyond) => Ok(Next::WaitForRoom(beyond)),
+        Attempt::Failed(error) => Err(error),
+        Attempt::Again | Attempt::OnDevice | Attempt::IndexFull => Ok(Next::Again),
     }
 }
 

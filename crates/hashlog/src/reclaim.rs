@@ -6,10 +6,9 @@
 //!              │ that were there before them
 //! ```
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::index::KeyHash;
 use crate::ops::Access;
 
 /// The progress of compaction through one log.
@@ -19,6 +18,8 @@ pub(crate) struct Reclaim {
     pub(crate) access: Mutex<Access>,
     state: Mutex<Progress>,
     estimate: Mutex<Option<Estimate>>,
+    /// Values that lie alone, to which a copied record and the one that it was copied from lead.
+    moved: Mutex<BTreeSet<u64>>,
 }
 
 /// How much of the log lived at one moment.
@@ -50,15 +51,28 @@ pub(crate) struct Left {
     pub(crate) copies_end: u64,
     /// Values that lie alone, and only dead records lead to.
     pub(crate) values: Vec<u64>,
-    /// Chains of records that a filter dropped. No snapshot may see them go.
-    pub(crate) dropped: Vec<KeyHash>,
 }
 
 impl Reclaim {
     /// Of a log that begins at `begin`.
     pub(crate) fn new(begin: u64, access: Access) -> Self {
         let state = Progress { compacted: begin, left: VecDeque::new() };
-        Self { access: Mutex::new(access), state: Mutex::new(state), estimate: Mutex::new(None) }
+        Self {
+            access: Mutex::new(access),
+            state: Mutex::new(state),
+            estimate: Mutex::new(None),
+            moved: Mutex::default(),
+        }
+    }
+
+    /// Notes that a record with this value was copied.
+    pub(crate) fn note_moved(&self, number: u64) {
+        self.moved.lock().unwrap_or_else(PoisonError::into_inner).insert(number);
+    }
+
+    /// Whether a record with this value was copied since the opening.
+    pub(crate) fn was_moved(&self, number: u64) -> bool {
+        self.moved.lock().unwrap_or_else(PoisonError::into_inner).contains(&number)
     }
 
     /// What was estimated last.
@@ -81,11 +95,7 @@ impl Progress {
     /// What may go now that a checkpoint has all below `cut`, and no snapshot ends before
     /// `oldest_end`.
     pub(crate) fn take_removable(&mut self, cut: u64, oldest_end: u64) -> Vec<Left> {
-        let may_go = |left: &Left| {
-            left.copies_end <= cut
-                && left.copies_end <= oldest_end
-                && (left.dropped.is_empty() || oldest_end == u64::MAX)
-        };
+        let may_go = |left: &Left| left.copies_end <= cut && left.copies_end <= oldest_end;
         let count = self.left.iter().take_while(|left| may_go(left)).count();
         self.left.drain(..count).collect()
     }
@@ -97,8 +107,6 @@ impl Progress {
 
     /// Whether a checkpoint would let go of something.
     pub(crate) fn waits_for_checkpoint(&self, oldest_end: u64) -> bool {
-        self.left.front().is_some_and(|left| {
-            left.copies_end <= oldest_end && (left.dropped.is_empty() || oldest_end == u64::MAX)
-        })
+        self.left.front().is_some_and(|left| left.copies_end <= oldest_end)
     }
 }

@@ -320,3 +320,36 @@ fn batches_alone_turn_pages() {
         }
     }
 }
+
+/// A record that was copied, and could not go before the process ended, leads to the value of its
+/// copy: it is compacted again, and the value stays.
+#[test]
+fn a_value_stays_whose_record_is_compacted_twice() {
+    let long = vec![9; 300 << 10];
+    let scene = Scene::new(true);
+    let mut session = scene.session();
+    session.put(KEYSPACE_DEFAULT, b"long", &long, WriteOptions::default()).expect("put");
+    (0..8000).for_each(|key| put(&mut session, key, 0));
+    scene.database.flush().expect("flush");
+    let snapshot = scene.database.snapshot().expect("snapshot");
+    for round in 1..6 {
+        (0..8000).for_each(|key| put(&mut session, key, round));
+        scene.settle();
+    }
+    assert!(scene.database.stats().hash.is_some_and(|hash| hash.compaction_copy_bytes_total > 0));
+    drop(session);
+    let scene = {
+        let (memory, clock) = (scene.memory.clone(), scene.clock.clone());
+        scene.database.close().expect("close");
+        drop((snapshot, scene));
+        let database = open(Arc::new(memory.clone()), clock.clone(), true, tiny()).expect("open again");
+        Scene { memory, clock, database }
+    };
+    let mut session = scene.session();
+    for round in 6..12 {
+        (0..8000).for_each(|key| put(&mut session, key, round));
+        scene.settle();
+    }
+    assert!(get(&mut session, KEYSPACE_DEFAULT, b"long") == Some(long));
+    assert!(!scene.memory.list().expect("list").iter().any(|(name, _)| name == "0000000000000000.hybrid"));
+}
