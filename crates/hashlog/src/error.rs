@@ -19,3 +19,9 @@ pub(crate) fn unsynced(error: firn_storage::Error) -> Error {
         _ => Error::new(ErrorKind::Closed, "a sync failed: what the device has is not known").because(error),
     }
 }
+
+/// The system has less memory than the settings name.
+pub(crate) fn no_memory(error: std::io::Error) -> Error {
+    let message = "the system gives no memory for index and log: lower memory_bytes";
+    Error::new(ErrorKind::Retry, message).because(Error::invalid(error.to_string()))
+}

@@ -43,7 +43,9 @@ mod reclaim; // what compaction has left behind
 mod checkpoint;
 mod chain; // of records, followed to the device
 mod compact;
+mod parallel; // work of an opening
 mod reapply; // what the redo logs have
+mod rebuild; // the index, from the log
 mod recovery;
 mod snapshots;
 mod stripes; // of batches

@@ -2,24 +2,20 @@
 //!
 //! ```text
 //!   manifest ─► begin, cut, first redo generation
-//!   segments, begin to cut ─► index: the newest record of each chain
-//!   redo logs ─► newest change of each key ─► records behind the cut
+//!   segments, begin to cut ─► index: the newest record of each chain    (rebuild.rs, threads)
+//!   redo logs ─► newest change of each key ─► records behind the cut    (reapply.rs, threads)
 //!   needless files go ─► older redo logs are ended ─► the next generation of them ─► edit ─► open
 //! ```
 //! Until all was read nothing is changed, so an opening that fails for damage leaves what it found.
 //! What lies behind the cut in a segment is of a process that died, and is written over. A crash
 //! amid a recovery leaves what was there: the redo logs stay until the next checkpoint.
 
-use std::collections::BTreeSet;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, OnceLock, RwLock};
 
-use firn_engine::{
-    Error, ErrorKind, KEYSPACE_DEFAULT, KeyspaceId, KeyspaceSettings, Location, LockTable, Result,
-};
+use firn_engine::{Error, ErrorKind, KEYSPACE_DEFAULT, KeyspaceId, KeyspaceSettings, LockTable, Result};
 use firn_format::file_name::{self, FileName};
 use firn_format::hybrid::ADDRESS_MIN;
-use firn_format::hybrid::redo::RedoChange;
 use firn_format::manifest::Change;
 use firn_maintenance::{Schedule, start_threads};
 use firn_storage::StorageLock;
@@ -27,22 +23,24 @@ use firn_storage::backend::ReadPool;
 use firn_storage::file::manifest::load;
 
 use crate::database::{Counters, Database, Environment, Maintenance, Moments};
-use crate::device::{Contents, Device};
+use crate::device::Device;
 use crate::epoch::Epochs;
-use crate::error::from_storage;
-use crate::index::{Index, Inserted};
-use crate::keyspaces::{Keyspace, Keyspaces, ONE_SLOT, number_of_keyspace};
+use crate::error::{from_storage, no_memory};
+use crate::index::Index;
+use crate::keyspaces::{Keyspace, Keyspaces, ONE_SLOT};
 use crate::log::Log;
-use crate::ops::{Access, Key, Store};
+use crate::ops::{Access, Store};
+use crate::parallel::Threads;
 use crate::read_cache::ReadCache;
-use crate::reapply::Reapply;
+use crate::reapply::Again;
+use crate::rebuild::Rebuild;
 use crate::reclaim::Reclaim;
-use crate::redo::{Begun, Look, NextGeneration, Recovered, Redo, find, replay};
+use crate::redo::{Begun, NextGeneration, Redo};
 use crate::settings::{Background, HashOptions, HashSettings};
 use crate::snapshots::Snapshots;
 use crate::state::{Manifest, State};
 use crate::stripes::Stripes;
-use crate::values::{Values, number_of};
+use crate::values::Values;
 
 /// Edits after which one restates everything.
 const EDITS_MAX: u64 = 64;
@@ -69,34 +67,27 @@ pub(crate) fn open(options: &HashOptions) -> Result<(Arc<Database>, Box<dyn Stor
     let (bases, needless) = segments(options, &state, segment_bits)?;
     let device = Device::open(&options.storage, (state.database, state.redo), segment_bits, bases)?;
     let values = Values::new(&options.storage)?;
-    let mut needed = Needed { values: &values, next_keyspace: state.next_number, live: BTreeSet::new() };
-    let zeros = device.scan((state.begin, state.cut), page_bits, &mut |address, record| {
-        needed.check_keyspace(record.keyspace(), || device.location(address))?;
-        needed.note(record.content().is_reference, record.value());
-        let mut contents = Contents::default();
-        contents.add_record(record.keyspace(), record.content(), record.words());
-        device.count(address, &contents);
-        put(&index, Key::new(record.keyspace(), record.key()), address)
-    })?;
-    // A checkpoint is cut where a record ends.
-    zeros.map_or(Ok(()), |zeros| Err(device.zeros_at(zeros)))?;
+    let cache = ReadCache::new(read_cache_bytes).map_err(no_memory)?;
+    let store =
+        Store { index, log, cache, redo: None, epochs, replaced_values: crate::sync::Mutex::default() };
     let begun = Begun { database: state.database, first: state.redo, through: state.redo_through };
-    let of_log = std::mem::take(&mut needed.live);
-    let logs = find(&*options.storage, begun, &mut needed)?;
+    let (storage, next_keyspace) = (Arc::clone(&options.storage), state.next_number);
+    let rebuild = Rebuild { storage, store: Arc::new(store), device, values, begun, next_keyspace };
+    let threads = Threads::of(options);
+    let (rebuild, found) = rebuild.read(&threads, (state.begin, state.cut))?;
     // All is there and as it should be: only now anything is changed.
     needless.iter().try_for_each(|name| options.storage.remove(name)).map_err(from_storage)?;
-    let replaced_values = crate::sync::Mutex::default();
-    let cache = ReadCache::new(read_cache_bytes).map_err(no_memory)?;
-    let store = Store { index, log, cache, redo: None, epochs, replaced_values };
-    let mut store = replay_into(options, &logs, store, &device)?;
-    values.recover(&needed.live, &of_log)?;
+    let Rebuild { storage, store, device, values, .. } = rebuild;
+    let Again { store, device, .. } = Again { storage, store, device }.reapply(&threads, &found.logs)?;
+    let mut store = Arc::try_unwrap(store).map_err(|_| Error::bug("a store that only recovery has"))?;
+    values.recover(&found.of_redo, &found.of_log)?;
     let next = NextGeneration::make(&options.storage, state.database, begun.next())?;
     let snapshots = Snapshots::new(state.given);
     let changes = [
         Change::PositionsGiven { position: snapshots.given_ahead() },
         Change::RedoBegun { redo: begun.next() },
     ];
-    store.redo = Some(Redo::new(&options.storage, state.database, next, &logs)?);
+    store.redo = Some(Redo::new(&options.storage, state.database, next, &found.logs)?);
     manifest.commit(&changes).map_err(from_storage)?;
     let store = Arc::new(store);
     let access = Access::new(&store).ok_or_else(|| Error::bug("the first session finds no place"))?;
@@ -172,49 +163,6 @@ fn load_manifest(options: &HashOptions) -> Result<Manifest> {
     Ok(manifest)
 }
 
-/// What recovery finds in records and changes besides keys and values.
-struct Needed<'v> {
-    values: &'v Values,
-    /// Keyspaces from this number on were never made.
-    next_keyspace: u64,
-    /// Values that lie alone and are referred to.
-    live: BTreeSet<u64>,
-}
-
-impl Needed<'_> {
-    fn note(&mut self, is_reference: bool, value: &[u8]) {
-        if is_reference && let Some(number) = number_of(value) {
-            self.live.insert(number);
-        }
-    }
-
-    fn check_keyspace(&self, id: u32, location: impl FnOnce() -> Location) -> Result<()> {
-        if number_of_keyspace(id) < self.next_keyspace {
-            return Ok(());
-        }
-        let message = format!(
-            "a record of keyspace {id}, which the manifest does not know: is its newest edit missing?"
-        );
-        Err(Error::new(ErrorKind::Corrupt, message).at(location()))
-    }
-}
-
-impl Look for Needed<'_> {
-    fn look(&mut self, change: &RedoChange<'_>, name: &str, is_same_run: bool) -> Result<bool> {
-        self.check_keyspace(change.keyspace, || Location { file: name.to_owned(), offset: None })?;
-        self.note(change.shape.is_reference, change.value);
-        if is_same_run || !change.shape.is_reference {
-            return Ok(true);
-        }
-        // It was written before the change, and may not have been synced.
-        match self.values.read(change.value) {
-            Ok(value) => Ok(value.is_some()),
-            Err(error) if error.kind() == ErrorKind::Corrupt => Ok(false),
-            Err(error) => Err(error),
-        }
-    }
-}
-
 /// The first addresses of the segments that count, and the files of those that a process has begun
 /// behind the cut.
 fn segments(options: &HashOptions, state: &State, segment_bits: u32) -> Result<(Vec<u64>, Vec<String>)> {
@@ -238,32 +186,4 @@ fn open_keyspaces(options: &HashOptions, state: &State) -> Result<Keyspaces> {
         keyspaces.put(Keyspace::new(KeyspaceId(*id), name, settings, &options.semantics)?);
     }
     Ok(keyspaces)
-}
-
-/// Has the chain of `key` begin at `address`, which is newer than all before.
-fn put(index: &Index, key: Key<'_>, address: u64) -> Result<()> {
-    match index.insert(key.hash, address) {
-        Inserted::New => Ok(()),
-        Inserted::Existing(place, entry) if index.lead_to(place, entry, address) => Ok(()),
-        Inserted::Existing(..) => Err(Error::bug("an index that changes during recovery")),
-        Inserted::Full => {
-            Err(Error::invalid("the index needs more memory than index_bytes_max: raise it, or memory_bytes"))
-        }
-    }
-}
-
-/// Puts what redo logs have behind the cut.
-fn replay_into(options: &HashOptions, logs: &[Recovered], store: Store, device: &Device) -> Result<Store> {
-    let store = Arc::new(store);
-    let mut access = Access::new(&store).ok_or_else(|| Error::bug("the first session finds no place"))?;
-    let mut again = Reapply::new(&mut access, device);
-    replay(&*options.storage, logs, &mut |generation, change| again.take(generation, change))?;
-    again.end()?;
-    drop(access);
-    Arc::try_unwrap(store).map_err(|_| Error::bug("a store that only recovery has"))
-}
-
-fn no_memory(error: std::io::Error) -> Error {
-    let message = "the system gives no memory for index and log: lower memory_bytes";
-    Error::new(ErrorKind::Retry, message).because(Error::invalid(error.to_string()))
 }

@@ -14,6 +14,7 @@ mod scan;
 
 pub(crate) use contents::Contents;
 pub(crate) use read::DeviceRecord;
+pub(crate) use scan::Part;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};

@@ -67,6 +67,14 @@ impl DeviceRecord {
         Self { bytes, link, shape }
     }
 
+    /// Makes this another record, of these bytes, which are not checked yet.
+    pub(super) fn replace(&mut self, link: Link, shape: Shape, bytes: &[u8]) -> &mut [u8] {
+        self.bytes.clear();
+        self.bytes.extend_from_slice(bytes);
+        (self.link, self.shape) = (link, shape);
+        &mut self.bytes
+    }
+
     /// Where the record before it in its chain lies.
     pub(crate) fn link(&self) -> Link {
         self.link

@@ -192,28 +192,45 @@ impl Recovered {
     }
 }
 
-/// Hands every change in `logs` to `take`, with its generation, one generation after another.
+/// Bytes of entries that are read at once.
+const READ_BYTES: u64 = 256 << 10;
+
+/// Hands all changes of `log` to `take`, some at a time, in the order of the file.
 ///
 /// # Errors
-/// Those of the storage and of `take`.
+/// Those of the storage and of `take`; `Corrupt` if the file is not what was found.
 pub(crate) fn replay(
     storage: &dyn Storage,
-    logs: &[Recovered],
-    take: &mut dyn FnMut(u64, &RedoChange<'_>) -> Result<()>,
+    log: &Recovered,
+    take: &mut dyn FnMut(&[RedoChange<'_>]) -> Result<()>,
 ) -> Result<()> {
-    for log in logs.iter().filter(|log| log.has_entries()) {
-        let bytes = read(storage, &log.name)?;
-        let mut at = REDO_HEADER_BYTES;
-        while (at as u64) < log.end
-            && let RedoFound::Entry(body) =
-                entry_at(bytes.get(at..).unwrap_or_default(), log.generation, at as u64)
-        {
-            let mut rest = body;
-            while let Some(change) = next_change_of(&log.name, at, &mut rest)? {
-                take(log.generation, &change)?;
-            }
-            at += ENTRY_HEAD_BYTES + body.len();
+    if !log.has_entries() {
+        return Ok(());
+    }
+    let file = storage.open_read(&log.name).map_err(from_storage)?;
+    // What was read and not taken yet begins at `at`.
+    let (mut at, mut bytes) = (REDO_HEADER_BYTES as u64, Vec::new());
+    while at < log.end {
+        let read_to = at + bytes.len() as u64;
+        let more = READ_BYTES.min(log.end - read_to);
+        if more == 0 {
+            let message = "entries have changed since they were found".to_owned();
+            return Err(corrupt(&log.name, Some(at), message));
         }
+        let first = bytes.len();
+        bytes.resize(first + more as usize, 0);
+        file.read_at(read_to, &mut bytes[first..]).map_err(from_storage)?;
+        let (mut taken, mut changes) = (0, Vec::new());
+        while let RedoFound::Entry(body) = entry_at(&bytes[taken..], log.generation, at + taken as u64) {
+            let mut rest = body;
+            while let Some(change) = next_change_of(&log.name, at as usize + taken, &mut rest)? {
+                changes.push(change);
+            }
+            taken += ENTRY_HEAD_BYTES + body.len();
+        }
+        take(&changes)?;
+        bytes.drain(..taken);
+        at += taken as u64;
     }
     Ok(())
 }

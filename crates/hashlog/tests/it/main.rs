@@ -10,4 +10,5 @@ mod checkpoints;
 mod storage;
 mod verify;
 mod stats;
+mod openings;
 mod scans;
