@@ -4,12 +4,15 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
 use firn_engine::{Error, ErrorKind, LockTable, Result, Semantics, Snapshot};
+use firn_format::manifest::Change;
 use firn_maintenance::{Schedule, Work};
 use firn_storage::backend::ReadPool;
 use firn_storage::{Clock, Storage};
 
 use crate::device::Device;
+use crate::error::from_storage;
 use crate::keyspaces::Keyspaces;
+use crate::log::END_MAX;
 use crate::ops::Store;
 use crate::read_cache::ReadCache;
 use crate::reclaim::Reclaim;
@@ -123,6 +126,11 @@ impl Database {
 
     /// Waits until the tail may go beyond this address.
     pub(crate) fn wait_for_room(&self, beyond: u64) -> Result<()> {
+        if beyond > END_MAX {
+            let message =
+                "the log has no addresses left, after 256 TiB of writes: write the keys to a new database";
+            return Err(Error::invalid(message));
+        }
         if self.maintenance.schedule.is_manual() {
             while self.store.log.tail.limit() < beyond {
                 if !self.flush_and_evict()? {
@@ -180,6 +188,14 @@ impl Database {
         if !self.counters.has_unlogged.load(Ordering::Relaxed) {
             self.counters.has_unlogged.store(true, Ordering::Relaxed);
         }
+    }
+
+    /// Has the manifest say `changes`.
+    ///
+    /// # Errors
+    /// Those of the storage. Where it cannot be told whether it says them, writing ends.
+    pub(crate) fn commit(&self, manifest: &mut Manifest, changes: &[Change]) -> Result<()> {
+        manifest.commit(changes).map_err(from_storage).inspect_err(|error| self.note_final(error))
     }
 
     /// Ends writing where `error` is one after which a device cannot be believed.

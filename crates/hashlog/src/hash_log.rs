@@ -16,7 +16,6 @@ use firn_maintenance::{step, wait_until};
 use firn_storage::StorageLock;
 
 use crate::database::Database;
-use crate::error::from_storage;
 use crate::keyspaces::{Keyspace, ONE_SLOT};
 use crate::recovery::open;
 use crate::session::HashSession;
@@ -74,7 +73,7 @@ impl HashLog {
                 database.checkpoint()?;
                 let mut manifest = database.manifest.lock().unwrap_or_else(PoisonError::into_inner);
                 let given = Change::PositionsGiven { position: database.snapshots.given() };
-                manifest.commit(&[given]).map_err(from_storage)
+                database.commit(&mut manifest, &[given])
             }
         }
     }
@@ -138,7 +137,7 @@ impl Engine for HashLog {
         let keyspace = Keyspace::new(KeyspaceId(id), name, settings, &database.env.semantics)?;
         let settings = keyspace.settings.to_text();
         let change = Change::Keyspace { id, name: name.to_owned(), settings };
-        manifest.commit(&[change]).map_err(from_storage)?;
+        database.commit(&mut manifest, &[change])?;
         database.keyspaces.put(keyspace);
         Ok(KeyspaceId(id))
     }
@@ -160,7 +159,7 @@ impl Engine for HashLog {
         }
         let mut manifest = database.manifest.lock().unwrap_or_else(PoisonError::into_inner);
         database.keyspaces.check(id)?;
-        manifest.commit(&[Change::DropKeyspace { id: id.0 }]).map_err(from_storage)?;
+        database.commit(&mut manifest, &[Change::DropKeyspace { id: id.0 }])?;
         database.keyspaces.remove(id);
         Ok(())
     }
@@ -174,7 +173,7 @@ impl Engine for HashLog {
         let keyspace = Keyspace::new(id, &old.name, settings, &database.env.semantics)?;
         let settings = keyspace.settings.to_text();
         let change = Change::Keyspace { id: id.0, name: old.name.clone(), settings };
-        manifest.commit(&[change]).map_err(from_storage)?;
+        database.commit(&mut manifest, &[change])?;
         database.keyspaces.put(keyspace);
         Ok(())
     }

@@ -29,6 +29,7 @@
 mod sync;
 mod error;
 mod anew; // files whose making is tried again
+mod needless; // files that go
 mod settings;
 mod epoch; // which threads are amid an operation
 mod index; // from hashes to addresses

@@ -1,7 +1,9 @@
-//! Batches amid which no reader of several keys comes.
+//! Batches amid which no reader of several keys comes, and no change of a value of theirs.
 //!
-//! A batch makes its records visible one by one. Meanwhile the stripes of its keys are odd: a read
-//! of several keys as of one moment looks at their stripes before and after.
+//! A batch makes its records visible one by one, and then has the redo log know all of them.
+//! Meanwhile the stripes of its keys are odd: a read of several keys as of one moment looks at
+//! their stripes before and after. What changes a value by what it is looks after it has read it:
+//! the change would survive the process, and the batch might not.
 
 use crate::index::KeyHash;
 use crate::sync::{AtomicU64, Ordering, Patience};

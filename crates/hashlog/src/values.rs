@@ -16,6 +16,7 @@ use firn_format::file_name::{self, FileName};
 use firn_storage::{Storage, WriteFile};
 
 use crate::error::{from_storage, unsynced};
+use crate::needless::remove_needless;
 
 /// Bytes of a reference.
 pub(crate) const REFERENCE_BYTES: usize = 24;
@@ -139,15 +140,8 @@ impl Values {
 
     /// Removes values that no record leads to any more, and no reader will ask for.
     pub(crate) fn remove(&self, numbers: impl Iterator<Item = u64>) -> Result<()> {
-        for number in numbers {
-            match self.storage.remove(&file_name::value(number)) {
-                Ok(()) => {}
-                // Compaction meets the records of values that were removed when they were replaced.
-                Err(error) if error.kind == firn_storage::ErrorKind::NotFound => {}
-                Err(error) => return Err(from_storage(error)),
-            }
-        }
-        Ok(())
+        // Compaction meets the records of values that were removed when they were replaced.
+        remove_needless(&*self.storage, numbers.map(file_name::value))
     }
 
     /// Takes over the values that redo logs and the log on the device refer to, and removes all

@@ -54,6 +54,26 @@ fn values_are_read_whole() {
     });
 }
 
+/// The same of a value that grows where it lies: its length comes with it.
+#[test]
+fn values_that_grow_are_read_whole() {
+    loom::model(|| {
+        let words = words_with(&[1; 9]);
+        let writer = {
+            let words = Arc::clone(&words);
+            thread::spawn(move || {
+                let latched = Record::at(&words, 0).latch().expect("nothing seals it");
+                assert!(latched.fits(&parts(&[2; 16])) && !latched.fits(&parts(&[2; 17])));
+                latched.put(&parts(&[2; 16]));
+            })
+        };
+        let mut out = Vec::new();
+        Record::at(&words, 0).read(&mut out);
+        assert!(out == [1; 9] || out == [2; 16], "{out:?}");
+        writer.join().unwrap();
+    });
+}
+
 /// Two threads that add, and one that seals and copies: no addition is lost.
 #[test]
 fn no_change_comes_between_a_seal_and_the_copy() {

@@ -33,6 +33,7 @@ impl Caller {
         let mut patience = crate::sync::Patience::default();
         loop {
             let (looked, seen) = self.look_up(key, u64::MAX, value)?;
+            self.wait_for_batch(key);
             let current = match looked {
                 Looked::Value => Some(value.as_slice()),
                 Looked::Expired | Looked::Nothing => None,
@@ -82,6 +83,12 @@ impl Caller {
         }
     }
 
+    /// Waits until a batch that what was read of `key` may be a part of is whole, and will be
+    /// recovered whole: what is made of its value must not survive without the rest of it.
+    fn wait_for_batch(&self, key: Key<'_>) {
+        self.database.moments.stripes.seen(key.hash);
+    }
+
     /// As [`update`](Self::update) with a function of the caller's.
     pub(crate) fn update_fn(
         &mut self,
@@ -107,8 +114,11 @@ impl Caller {
             let found = Key::new(keyspace.0, key);
             let added = {
                 let (store, inside) = self.access.enter();
-                let snapshots = &self.database.snapshots;
-                store.add_in_place(&inside, found, by).map(|sum| sum.map(|sum| (sum, snapshots.next())))
+                let (snapshots, stripes) = (&self.database.snapshots, &self.database.moments.stripes);
+                let is_whole = || stripes.now(found.hash).is_multiple_of(2);
+                store
+                    .add_in_place(&inside, found, by, is_whole)
+                    .map(|sum| sum.map(|sum| (sum, snapshots.next())))
             };
             if let Some(added) = added {
                 let (sum, position) = added.inspect_err(|error| self.database.note_final(error))?;

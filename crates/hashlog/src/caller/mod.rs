@@ -216,6 +216,10 @@ impl Caller {
     fn flush_count(&mut self) {
         let bytes = std::mem::take(&mut self.uncounted_bytes);
         self.database.counters.user_write_bytes.fetch_add(bytes, Ordering::Relaxed);
+        // The threads look for work by themselves, but late.
+        if self.database.wants_checkpoint() {
+            self.database.maintenance.schedule.wake();
+        }
     }
 }
 

@@ -26,6 +26,7 @@ use firn_storage::{Storage, WriteFile};
 
 use crate::anew::create_anew;
 use crate::error::{from_storage, unsynced};
+use crate::needless::remove_needless;
 
 /// Segments of one log, by the address of their first word.
 #[derive(Debug)]
@@ -160,10 +161,7 @@ impl Device {
             let gone = std::mem::replace(&mut counted.segments, kept);
             gone.values().for_each(|contents| counted.sum.subtract(contents));
         }
-        for base in removed.into_keys() {
-            self.storage.remove(&file_name::hybrid_segment(base)).map_err(from_storage)?;
-        }
-        Ok(())
+        remove_needless(&*self.storage, removed.into_keys().map(file_name::hybrid_segment))
     }
 
     /// Makes everything that was flushed of `from..to` survive loss of power.

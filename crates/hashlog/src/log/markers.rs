@@ -7,13 +7,13 @@
 //!    changed by an operation that begins now.
 //! 3. Memory below `safe_head` is given to new pages, none above.
 
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use firn_engine::{Error, Result};
 
 use crate::epoch::Epochs;
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{AtomicU64, Condvar, Mutex, MutexGuard, Ordering, lock};
 
 /// The markers of one log.
 #[derive(Debug)]
@@ -78,18 +78,18 @@ impl Markers {
     }
 
     pub(super) fn freed(&self) -> MutexGuard<'_, u64> {
-        self.freed.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.freed)
     }
 
     /// What there is no way around for now: writers that wait for memory are told.
     pub(crate) fn set_trouble(&self, trouble: Option<Error>) {
-        *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = trouble;
+        *lock(&self.trouble) = trouble;
         self.moved.notify_all();
     }
 
     /// Wakes those that wait for a marker.
     pub(crate) fn notify(&self) {
-        drop(self.trouble.lock().unwrap_or_else(PoisonError::into_inner));
+        drop(lock(&self.trouble));
         self.moved.notify_all();
     }
 
@@ -98,7 +98,7 @@ impl Markers {
     /// # Errors
     /// What keeps pages from the device.
     pub(crate) fn wait_until(&self, is_so: impl Fn() -> bool) -> Result<()> {
-        let mut trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut trouble = lock(&self.trouble);
         while !is_so() {
             if let Some(error) = &*trouble {
                 return Err(error.clone());

@@ -13,7 +13,7 @@ mod tail;
 
 pub(crate) use markers::Markers;
 pub(crate) use record::{Content, NewRecord, Parts, Record};
-pub(crate) use tail::Room;
+pub(crate) use tail::{END_MAX, Room};
 
 use std::io;
 use std::sync::Arc;

@@ -220,6 +220,9 @@ pub(crate) struct Content {
     pub(crate) sequence: u32,
 }
 
+/// The last even count of changes after which there is another one.
+const SEQUENCE_MAX: u32 = u32::MAX - 1;
+
 /// A record whose latch is held. It is released, unchanged, when this is dropped.
 pub(crate) struct Latched<'l> {
     record: Record<'l>,
@@ -240,17 +243,25 @@ impl Latched<'_> {
         self.state.sequence().wrapping_add(2)
     }
 
-    /// The value as a number, where it is one that does not expire.
+    /// Whether the count of changes is at its end. Another change would make it look older than
+    /// those before it, so the key needs a new record.
+    #[inline]
+    fn is_worn(&self) -> bool {
+        self.state.sequence() >= SEQUENCE_MAX
+    }
+
+    /// The value as a number, where it is one that does not expire and may be changed.
     #[inline]
     pub(crate) fn number(&self) -> Option<u64> {
         let Shape { value_bytes, is_tombstone, is_operand, is_reference, has_expiry, .. } = self.shape;
         let is_number = value_bytes == 8 && !(is_tombstone || is_operand || is_reference || has_expiry);
-        is_number.then(|| self.record.word(self.shape.value_at()).load(Ordering::Relaxed))
+        (is_number && !self.is_worn())
+            .then(|| self.record.word(self.shape.value_at()).load(Ordering::Relaxed))
     }
 
     /// Whether the record may say that its key has no value.
     pub(crate) fn can_end(&self) -> bool {
-        !self.shape.is_operand && !self.shape.is_reference
+        !self.shape.is_operand && !self.shape.is_reference && !self.is_worn()
     }
 
     /// Whether what `parts` say could take the place of what is there.
@@ -396,4 +407,33 @@ fn partial_word(bytes: &[u8]) -> u64 {
     let mut word = [0; 8];
     word[..bytes.len()].copy_from_slice(bytes);
     u64::from_le_bytes(word)
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// Pitfall 10: a count of changes that began anew would make the newest change look like the
+    /// oldest. So a record is not changed in place any more once the count is at its end.
+    #[test]
+    fn a_record_is_changed_in_place_until_its_count_ends() {
+        let value = 1_u64.to_le_bytes();
+        let shape = Shape { key_bytes: 3, value_bytes: 8, ..Shape::default() }.fitted();
+        let parts = Parts { shape, keyspace: 0, key: b"key", value: &value, expires_at_ms: 0 };
+        let words = Words::zeroed(shape.words()).expect("words");
+        NewRecord::over(words.words(0..shape.words())).fill(&parts, 0);
+        let record = Record::at(&words, 0);
+        let state = State(words.word(1).load(Ordering::Relaxed));
+        words.word(1).store(state.with_sequence(u32::MAX - 3).0, Ordering::Relaxed);
+        let latched = record.latch().expect("not sealed");
+        assert!(latched.fits(&parts) && latched.number().is_some() && latched.can_end());
+        latched.put_number(2);
+        assert_eq!(record.sequence(), u32::MAX - 1);
+        let latched = record.latch().expect("not sealed");
+        assert!(!latched.fits(&parts) && latched.number().is_none() && !latched.can_end());
+        latched.seal();
+        let mut value = Vec::new();
+        record.read(&mut value);
+        assert_eq!(value, 2_u64.to_le_bytes());
+    }
 }

@@ -2,7 +2,12 @@
 
 use std::fmt;
 
+use firn_format::hybrid::ADDRESS_MAX;
+
 use crate::sync::{Apart, AtomicU64, Ordering};
+
+/// Where the last log ends: an entry of the index has no more bits.
+pub(crate) const END_MAX: u64 = ADDRESS_MAX + 1;
 
 /// The end of the log, which all writers move.
 pub(crate) struct Tail {
@@ -27,7 +32,8 @@ pub(crate) enum Room {
 
 impl Tail {
     pub(super) fn new(begin: u64, limit: u64, page_bits: u32) -> Self {
-        Self { next: Apart(AtomicU64::new(begin)), limit: Apart(AtomicU64::new(limit)), page_bits }
+        let limit = Apart(AtomicU64::new(limit.min(END_MAX)));
+        Self { next: Apart(AtomicU64::new(begin)), limit, page_bits }
     }
 
     /// Reserves `words`, at most a page's, within one page: where the rest of a page is too short
@@ -62,9 +68,9 @@ impl Tail {
         self.limit.0.load(Ordering::Acquire)
     }
 
-    /// Addresses up to `limit` have zeroed memory from now on.
+    /// Addresses up to `limit`, as far as there are any, have zeroed memory from now on.
     pub(super) fn extend(&self, limit: u64) {
-        self.limit.0.fetch_max(limit, Ordering::AcqRel);
+        self.limit.0.fetch_max(limit.min(END_MAX), Ordering::AcqRel);
     }
 
     /// Words of a page.

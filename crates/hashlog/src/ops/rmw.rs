@@ -19,16 +19,22 @@ use crate::epoch::Inside;
 use crate::log::Parts;
 
 impl Store {
-    /// Adds `by` to the number that `key` has where that can be done in place; `None`: it cannot,
-    /// and nothing was done.
+    /// Adds `by` to the number that `key` has where that can be done in place, and if that number
+    /// `is_whole`, which is asked once it was found; `None`: it cannot, and nothing was done.
     #[inline]
-    pub(crate) fn add_in_place(&self, inside: &Inside<'_>, key: Key<'_>, by: i64) -> Option<Result<i64>> {
+    pub(crate) fn add_in_place(
+        &self,
+        inside: &Inside<'_>,
+        key: Key<'_>,
+        by: i64,
+        is_whole: impl Fn() -> bool,
+    ) -> Option<Result<i64>> {
         let Newest::At(address, record) = self.find(key).1 else { return None };
         if address < self.log.read_only() {
             return None;
         }
         let latched = record.latch()?;
-        let number = latched.number()?;
+        let number = latched.number().filter(|_| is_whole())?;
         let Some(sum) = number.cast_signed().checked_add(by) else {
             return Some(Err(Error::invalid("the sum is beyond 64 bits: nothing was added")));
         };

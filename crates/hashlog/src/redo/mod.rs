@@ -29,6 +29,7 @@ use firn_storage::Storage;
 
 use self::file::RedoFile;
 use crate::error::{from_storage, unsynced};
+use crate::needless::remove_needless;
 use crate::sync::{Apart, AtomicBool, AtomicU64, Mutex, Ordering, lock};
 
 /// Files of a generation.
@@ -225,14 +226,12 @@ impl Redo {
         let turned = self.turned_bytes.swap(0, Ordering::Relaxed);
         self.bytes_before.fetch_add(turned, Ordering::Relaxed);
         self.bytes.fetch_sub(turned, Ordering::Relaxed);
-        for (name, _) in self.storage.list().map_err(from_storage)? {
-            if let Some(file_name::FileName::Redo { generation: found, .. }) = file_name::parse(&name)
-                && found < generation
-            {
-                self.storage.remove(&name).map_err(from_storage)?;
-            }
-        }
-        Ok(())
+        let is_older = |name: &String| match file_name::parse(name) {
+            Some(file_name::FileName::Redo { generation: found, .. }) => found < generation,
+            _ => false,
+        };
+        let names = self.storage.list().map_err(from_storage)?.into_iter().map(|(name, _)| name);
+        remove_needless(&*self.storage, names.filter(is_older))
     }
 }
 

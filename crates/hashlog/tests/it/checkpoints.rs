@@ -8,7 +8,7 @@ use firn_engine::{Batch, Durability, Engine, KEYSPACE_DEFAULT, ReadAt, Session, 
 use firn_storage::backend::{Crash, Memory};
 use firn_storage::{ManualClock, SystemClock};
 
-use crate::support::{open, tiny};
+use crate::support::{open, repeated_for, tiny};
 
 const CHECKPOINT: WriteOptions = WriteOptions { durability: Some(Durability::Checkpoint), expires_at_ms: 0 };
 
@@ -19,10 +19,28 @@ fn key(session: u64, number: u64) -> [u8; 16] {
     key
 }
 
-/// Sessions of different speeds write while checkpoints are taken; the process dies. Of each what
-/// the last checkpoint has is there: what it wrote before a position, and nothing after.
+/// Writes of one session, at most.
+const WRITES_MAX: usize = 20_000;
+
 #[test]
 fn each_session_recovers_its_first_writes() {
+    recover_first_writes();
+}
+
+#[test]
+#[ignore = "minutes: the soak runs it"]
+fn each_session_recovers_its_first_writes_for_long() {
+    let mut databases = 0;
+    repeated_for("FIRN_SECONDS", 60, |_| {
+        recover_first_writes();
+        databases += 4;
+    });
+    println!("{databases} databases, of each session exactly its first writes");
+}
+
+/// Sessions of different speeds write while checkpoints are taken; the process dies. Of each what
+/// the last checkpoint has is there: what it wrote before a position, and nothing after.
+fn recover_first_writes() {
     const SESSIONS: u64 = 3;
     for round in 0..4 {
         let memory = Memory::new();
@@ -41,6 +59,10 @@ fn each_session_recovers_its_first_writes() {
                         barrier.wait();
                         while !is_over.load(Ordering::Relaxed) {
                             let next = positions.len() as u64;
+                            if positions.len() == WRITES_MAX {
+                                std::thread::yield_now();
+                                continue;
+                            }
                             positions.push(write(&mut session, number, next).0);
                             written[number as usize].store(next + 1, Ordering::Relaxed);
                             // The last one is slow.

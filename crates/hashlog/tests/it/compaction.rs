@@ -1,7 +1,6 @@
 //! The log gives its space back, and readers do not notice.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use firn_engine::blocking::Blocking;
@@ -111,45 +110,6 @@ fn many_keys_that_are_overwritten_take_little_space() {
 #[test]
 fn space_comes_back_without_threads() {
     overwritten(false, 5000, 20);
-}
-
-/// Keys that are never written again are there at every moment, while the log is compacted under
-/// them, and keys that are written go on.
-#[test]
-fn readers_find_everything_during_compactions() {
-    const FIXED: u64 = 3000;
-    const WRITTEN: u64 = 200_000;
-    let scene = Scene::new(true);
-    let mut session = scene.session();
-    (0..FIXED).for_each(|key| put(&mut session, key, 0));
-    let is_over = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        for reader in 0..2 {
-            let (scene, is_over) = (&scene, &is_over);
-            scope.spawn(move || {
-                let mut session = scene.session();
-                let mut key = reader * FIXED / 2;
-                while !is_over.load(Ordering::Relaxed) {
-                    let found = get(&mut session, KEYSPACE_DEFAULT, &key.to_le_bytes());
-                    assert!(found == Some(value(key, 0)), "key {key} has {found:?}");
-                    key = (key + 1) % FIXED;
-                }
-            });
-        }
-        for written in 0..WRITTEN {
-            put(&mut session, FIXED + written % 1000, written);
-            // What a checkpoint has is not changed in place any more.
-            if written % 2000 == 0 {
-                scene.database.flush().expect("flush");
-            }
-        }
-        is_over.store(true, Ordering::Relaxed);
-    });
-    drop(session);
-    scene.settle();
-    let began = scene.memory.list().expect("list");
-    let first = began.iter().filter(|(name, _)| name.ends_with(".hybrid")).map(|(name, _)| name).min();
-    assert!(first.is_some_and(|name| !name.starts_with("0000000000000000")), "nothing went: {began:?}");
 }
 
 /// What was deleted, has expired or was dropped takes no space.

@@ -10,7 +10,7 @@ use firn_hashlog::{HashLog, Settings};
 use firn_storage::SystemClock;
 use firn_storage::backend::Memory;
 
-use crate::support::{open, tiny};
+use crate::support::{Over, open, tiny};
 
 /// Keys whose records are four times what the log has in memory.
 const KEYS: u64 = 100_000;
@@ -78,15 +78,6 @@ fn what_is_read_again_is_read_from_memory() {
     let hot = (0..50_000).flat_map(|key| [key % 500, 10_000 + key]);
     let mixed = misses(&database, hot, 1);
     assert!(mixed < 60_000, "{mixed} reads of the device, of 50 000 that must and 50 000 that need not");
-}
-
-/// Ends readers, also where the writer fails.
-struct Over<'o>(&'o AtomicBool);
-
-impl Drop for Over<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
 }
 
 /// Writers change what is in the cache while it turns over; no reader sees an older value than it

@@ -1,12 +1,14 @@
-//! Databases for tests.
+//! Databases for tests, and how long they go on.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use firn_engine::conformance::semantics;
 use firn_engine::settings::MIB;
 use firn_engine::{Durability, Engine, Result};
 use firn_hashlog::{Background, HashLog, HashOptions, Settings};
-use firn_storage::{Clock, Storage, ThreadSpawn};
+use firn_storage::{Clock, Storage, SystemClock, ThreadSpawn};
 
 /// Settings with which little data passes every stage.
 pub(crate) fn tiny() -> Settings {
@@ -51,4 +53,25 @@ pub(crate) fn engine(
 ) -> Result<Arc<dyn Engine>> {
     let settings = if is_tiny { tiny() } else { Settings::for_memory(64 * MIB) };
     Ok(open(storage, clock, has_threads, Settings { durability, ..settings })?)
+}
+
+/// Says that it is over when it is dropped, by a panic too.
+pub(crate) struct Over<'o>(pub(crate) &'o AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Does rounds of `work`, at least one, until as many seconds have passed as the environment's
+/// variable `name` says, or `seconds`.
+pub(crate) fn repeated_for(name: &str, seconds: u64, mut work: impl FnMut(u64)) {
+    let given = std::env::var(name).ok().and_then(|text| text.parse().ok());
+    let (clock, end) = (SystemClock::new(), Duration::from_secs(given.unwrap_or(seconds)));
+    let mut rounds = 0;
+    while rounds == 0 || clock.now() < end {
+        work(rounds);
+        rounds += 1;
+    }
 }

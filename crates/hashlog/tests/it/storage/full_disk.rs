@@ -1,9 +1,11 @@
 //! The disk is full, or fails: what cannot be written is refused, reads go on, and nothing that was
 //! acknowledged is lost.
 
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use firn_engine::{Engine, Error, ErrorKind};
+use firn_storage::Storage;
 use firn_storage::backend::{Crash, Effect, Fault, Faulty, Memory, Operation, When};
 
 use crate::script::{Run, steps};
@@ -140,36 +142,109 @@ fn reads_fail() {
     one_fails(Operation::OpenRead, &[Effect::Fail(IO)]);
 }
 
-/// A store that refuses one of twenty calls: what is refused is tried again, and all is there.
-#[test]
-fn a_storage_that_refuses_now_and_then() {
-    for seed in 1..=10 {
-        let (faulty, mut run) = faulty();
-        run.open().expect("open");
-        let mut rng = fastrand::Rng::with_seed(seed);
-        for on in [Operation::Write, Operation::Create, Operation::Publish, Operation::Remove] {
-            let mut after = 0;
-            for _ in 0..20 {
-                after += rng.u64(1..40);
-                let effect = Effect::Fail(firn_storage::ErrorKind::Refused);
-                faulty.inject(Fault { on, file: "*".to_owned(), when: When::Once { after }, effect });
-            }
-        }
-        let mut refused = 0;
-        for step in steps(seed, STEPS) {
-            // Until it is done.
-            while let Err(error) = run.play(std::slice::from_ref(&step)) {
-                let what = format!("seed {seed}, {step:?}");
-                refused += 1;
-                assert!(refused < 500, "{what}: {error:?}");
-                while !run.is_open() {
-                    // It refuses, too.
-                    let _refused = run.open();
-                }
-                look(&mut run, &what, &error);
-            }
-        }
-        assert!(refused > 0, "seed {seed}: nothing was refused");
-        end(&run, &format!("seed {seed}"));
+/// A store of which one call in so many fails, other ones from time to time.
+#[derive(Clone, Default)]
+struct Flaky {
+    store: Arc<Mutex<Option<Faulty>>>,
+    on: &'static [Operation],
+    kind: Option<firn_storage::ErrorKind>,
+    seed: Arc<AtomicU64>,
+}
+
+impl Flaky {
+    /// A run on it. An opening makes hundreds of calls: of those fewer fail.
+    fn run(&self) -> Run {
+        let flaky = self.clone();
+        let dress = move |memory: Memory| {
+            let store = Faulty::new(Arc::new(memory));
+            *flaky.store.lock().expect("no panic") = Some(store.clone());
+            flaky.fail_one_in(2000);
+            Arc::new(store) as Arc<dyn Storage>
+        };
+        Run::dressed(Memory::new(), Arc::new(dress))
     }
+
+    /// From now on one call in so many fails.
+    fn fail_one_in(&self, calls: u64) {
+        let store = self.store.lock().expect("no panic");
+        let (store, kind) = store.as_ref().zip(self.kind).expect("it was opened");
+        store.clear_faults();
+        for on in self.on {
+            let seed = self.seed.fetch_add(1, Ordering::Relaxed);
+            let (when, effect) = (When::OneIn { calls, seed }, Effect::Fail(kind));
+            store.inject(Fault { on: *on, file: "*".to_owned(), when, effect });
+        }
+    }
+}
+
+/// Tries each step on such a store until it is done, opening the database again where it has ended;
+/// answers how often something failed, and how often it has ended.
+fn one_call_in_twenty_fails(on: &'static [Operation], kind: firn_storage::ErrorKind, seed: u64) -> [u64; 2] {
+    let flaky =
+        Flaky { on, kind: Some(kind), seed: Arc::new(AtomicU64::new(seed << 32)), ..Flaky::default() };
+    let mut run = flaky.run();
+    let opened = |run: &mut Run| {
+        let fails = (0..500).take_while(|_| run.open().is_err()).count();
+        assert!(fails < 500, "seed {seed}: it is never opened");
+    };
+    opened(&mut run);
+    let [mut failed, mut ended] = [0, 0];
+    for step in steps(seed, STEPS) {
+        flaky.fail_one_in(20);
+        let before = failed;
+        while let Err(error) = run.play(std::slice::from_ref(&step)) {
+            let what = format!("seed {seed}, {step:?}");
+            failed += 1;
+            assert!(failed < 500, "{what}: {error:?}");
+            assert_ne!(error.kind(), ErrorKind::Bug, "{what}: {error:?}");
+            end(&run, &what);
+            if !run.is_open() || run.hash().stats().write_failure.is_some() {
+                ended += u64::from(run.is_open());
+                run = run.after(Crash::Kill, run.memory.crash(Crash::Kill));
+                opened(&mut run);
+            }
+            run.settle(false).unwrap_or_else(|found| panic!("{what}, after {error:?}: {found}"));
+            // The more openings, the more files wait for a sync: at last the store is well again.
+            flaky.fail_one_in(if failed - before < 20 { 20 } else { u64::MAX });
+        }
+    }
+    end(&run, &format!("seed {seed}"));
+    [failed, ended]
+}
+
+/// Of all calls but syncs: nothing ends.
+#[test]
+fn a_storage_that_refuses_one_call_in_twenty() {
+    const ON: [Operation; 8] = [
+        Operation::Write,
+        Operation::Create,
+        Operation::OpenWrite,
+        Operation::Publish,
+        Operation::Remove,
+        Operation::List,
+        Operation::Read,
+        Operation::OpenRead,
+    ];
+    for seed in 1..=20 {
+        let [refused, ended] = one_call_in_twenty_fails(&ON, firn_storage::ErrorKind::Refused, seed);
+        assert!(refused > 0 && ended == 0, "seed {seed}: {refused} refused, ended {ended} times");
+    }
+}
+
+/// Of syncs, too, each of which ends writing when it fails: it goes on after an opening.
+#[test]
+fn a_storage_that_fails_one_call_in_twenty() {
+    const ON: [Operation; 9] = [
+        Operation::Write,
+        Operation::Create,
+        Operation::OpenWrite,
+        Operation::Publish,
+        Operation::Remove,
+        Operation::List,
+        Operation::Read,
+        Operation::Sync,
+        Operation::SyncDir,
+    ];
+    let ended: u64 = (1..=20).map(|seed| one_call_in_twenty_fails(&ON, IO, seed)[1]).sum();
+    assert!(ended > 10, "ended {ended} times");
 }

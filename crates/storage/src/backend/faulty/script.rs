@@ -81,6 +81,13 @@ pub enum When {
         /// How many pass before.
         after: u64,
     },
+    /// About one in `calls`, as `seed` draws them.
+    OneIn {
+        /// How many there are to one that is struck.
+        calls: u64,
+        /// Which ones.
+        seed: u64,
+    },
 }
 
 /// What a fault does.
@@ -129,6 +136,9 @@ impl Armed {
         let strikes = match self.fault.when {
             When::Once { after } => before == after,
             When::Always { after } => before >= after,
+            When::OneIn { calls, seed } => {
+                fastrand::Rng::with_seed(seed ^ before.wrapping_mul(0x9e37_79b9_7f4a_7c15)).u64(..calls) == 0
+            }
         };
         self.struck += u64::from(strikes);
         strikes.then_some(self.fault.effect)
