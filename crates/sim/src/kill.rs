@@ -2,6 +2,11 @@
 //!
 //! A child process writes from two threads and says each acknowledged write on its standard output.
 //! The parent kills it at a random time, opens the directory itself, and compares.
+//!
+//! What a thread writes follows from the number of the write: a new value of one of many keys, a
+//! value of a key that is written again and again (of the same length each time, so that an engine
+//! may change it where it lies), or a batch of several. All that is found of a thread must be as
+//! after the last acknowledged write, or as after the one that was under way.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
@@ -27,6 +32,8 @@ const THREADS: u64 = 2;
 const KEYS: u64 = 3000;
 /// The second keyspace of every tenth write, by script number.
 const OTHER: u8 = 3;
+/// Lengths of the values that are written again and again, one for each such key.
+const HOT_BYTES: [usize; 16] = [1, 2, 3, 7, 8, 9, 15, 16, 17, 63, 64, 500, 1000, 2047, 3999, 4000];
 
 /// What was done, for reports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -129,36 +136,60 @@ fn verify(world: &dyn World, folder: &Path, knobs: u64, next: &[u64]) -> Result<
     let (opened, other) = open(world, folder, &Knobs::draw(knobs))?;
     let mut session = Blocking::new(opened.engine.session());
     let mut found = Vec::new();
-    for (thread, next) in next.iter().enumerate() {
-        let thread = thread as u64;
-        let read = |session: &mut Blocking, id: KeyspaceId, number: u64| -> Result<Option<Vec<u8>>> {
-            Ok(session.get(ReadAt::Latest, id, &key(thread, number))?)
-        };
+    for (thread, next) in (0..).zip(next) {
+        let [before, after] = [next - 1, *next].map(|last| content(thread, last));
         // The write after the last acknowledged one may have been under way.
-        let under_way = read(&mut session, KEYSPACE_DEFAULT, *next)?;
-        let last = if under_way == Some(value(thread, *next)) { *next } else { *next - 1 };
-        for number in last.saturating_sub(KEYS - 1).max(1)..=last {
-            let expected = value(thread, number);
-            let got = read(&mut session, KEYSPACE_DEFAULT, number)?;
-            if got.as_ref() != Some(&expected) {
-                let got = got.map_or("nothing".to_owned(), |got| shown(&got));
-                bail!(
-                    "thread {thread}, write {number} of {last}: found {got}, expected {}",
-                    shown(&expected)
-                );
-            }
-            let newest_in_other = last - last % 10;
-            if number % 10 == 0 && number + KEYS > newest_in_other {
-                let got = read(&mut session, other, number)?;
-                ensure!(
-                    got.as_ref() == Some(&expected),
-                    "thread {thread}, write {number}: half of a batch is missing"
-                );
+        let mut differences = [None, None];
+        for (is_other, key) in after.keys() {
+            let id = if *is_other { other } else { KEYSPACE_DEFAULT };
+            let got = session.get(ReadAt::Latest, id, key)?;
+            for (content, difference) in [&before, &after].into_iter().zip(&mut differences) {
+                let expected = content.get(&(*is_other, key.clone()));
+                if difference.is_none() && got.as_ref() != expected {
+                    let words =
+                        |value: Option<&Vec<u8>>| value.map_or("nothing".to_owned(), |value| shown(value));
+                    let [got, expected] = [words(got.as_ref()), words(expected)];
+                    *difference = Some(format!("{}: found {got}, expected {expected}", shown(key)));
+                }
             }
         }
-        found.push(last);
+        found.push(match differences {
+            [_, None] => *next,
+            [None, _] => next - 1,
+            [Some(before), Some(after)] => bail!(
+                "thread {thread} is neither after write {} ({before}) nor after the next one ({after})",
+                next - 1
+            ),
+        });
     }
     Ok(found)
+}
+
+/// A key of the second keyspace, or of the first.
+type Spot = (bool, Vec<u8>);
+
+/// What `thread` has written once its write `last` is done, as far as it may still be there: by
+/// spot.
+fn content(thread: u64, last: u64) -> BTreeMap<Spot, Vec<u8>> {
+    let first = last.saturating_sub(KEYS - 1).max(1);
+    (first..=last).flat_map(|number| puts(thread, number)).collect()
+}
+
+/// What write `number` of `thread` puts; several are a batch.
+fn puts(thread: u64, number: u64) -> Vec<(Spot, Vec<u8>)> {
+    let hot = |number: u64| {
+        let which = (number % HOT_BYTES.len() as u64) as usize;
+        let key = format!("hot-{thread}-{which:02}").into_bytes();
+        let mut value = vec![0; HOT_BYTES[which]];
+        Rng::with_seed(thread << 56 ^ number).fill(&mut value);
+        ((false, key), value)
+    };
+    let (key, value) = (key(thread, number), value(thread, number));
+    match number % 10 {
+        0 => vec![((false, key.clone()), value.clone()), ((true, key), value), hot(number), hot(number + 1)],
+        1..=4 => vec![((false, key), value)],
+        _ => vec![hot(number)],
+    }
 }
 
 /// The child: writes until it is killed. Never returns without an error.
@@ -186,13 +217,16 @@ pub fn child(world: &dyn World, folder: &Path, knobs: u64, next: &str) -> Result
 fn write_for_ever(mut session: Blocking, other: KeyspaceId, thread: u64, first: u64) -> Result<()> {
     let options = WriteOptions::default();
     for number in first.. {
-        let (key, value) = (key(thread, number), value(thread, number));
-        if number % 10 == 0 {
-            let mut batch = Batch::new();
-            batch.put(KEYSPACE_DEFAULT, &key, &value).put(other, &key, &value);
-            session.write(&batch, options)?;
+        let puts = puts(thread, number);
+        let id = |is_other: bool| if is_other { other } else { KEYSPACE_DEFAULT };
+        if let [((is_other, key), value)] = puts.as_slice() {
+            session.put(id(*is_other), key, value, options)?;
         } else {
-            session.put(KEYSPACE_DEFAULT, &key, &value, options)?;
+            let mut batch = Batch::new();
+            for ((is_other, key), value) in &puts {
+                batch.put(id(*is_other), key, value);
+            }
+            session.write(&batch, options)?;
         }
         say(&format!("{thread} {number}."))?;
     }
