@@ -29,11 +29,18 @@ fn what_clients_see_is_linearizable_although_reads_wait_for_files() {
 
 #[test]
 fn what_clients_see_is_linearizable_although_the_server_is_killed() {
-    killed::check_rounds(1, 300, 4);
+    killed::check_rounds(killed::TREE, 1, 300, 4);
+}
+
+#[test]
+fn what_clients_of_the_hashed_engine_see_is_linearizable_although_it_is_killed() {
+    killed::check_rounds(killed::HASHLOG, 1, 300, 4);
 }
 
 #[test]
 #[ignore = "minutes: the soak runs it"]
 fn many_rounds_are_linearizable() {
-    killed::check_rounds(10, 1000, 10);
+    for kind in [killed::TREE, killed::HASHLOG] {
+        killed::check_rounds(kind, 10, 1000, 10);
+    }
 }

@@ -34,10 +34,16 @@ pub(super) struct Round {
     /// For values that are never written twice, in no round.
     next: AtomicU64,
     number: u64,
+    kinds: u8,
 }
 
+/// Kinds of objects on an engine that holds collections, and on one that holds strings alone.
+pub(super) const KINDS: u8 = 3;
+pub(super) const KINDS_OF_STRINGS: u8 = 2;
+
 impl Round {
-    pub(super) fn new(number: u64, address: &str) -> Self {
+    /// A round that works at the first `kinds` kinds of objects: texts, counters, lists.
+    pub(super) fn new(number: u64, address: &str, kinds: u8) -> Self {
         Self {
             address: Mutex::new(address.to_owned()),
             start: Instant::now(),
@@ -45,6 +51,7 @@ impl Round {
             begun: AtomicUsize::new(0),
             next: AtomicU64::new(0),
             number,
+            kinds,
         }
     }
 
@@ -89,7 +96,7 @@ impl Round {
         for _ in 0..operations {
             aside(&mut link, rng);
             self.begun.fetch_add(1, Ordering::Relaxed);
-            match rng.u8(..3) {
+            match rng.u8(..self.kinds) {
                 0 => on_text(&mut link, client, rng, &mut histories),
                 1 => on_counters(&mut link, client, rng, &mut histories),
                 _ => on_list(&mut link, client, rng, &mut histories),
@@ -108,6 +115,9 @@ impl Round {
             aside();
             read_counters(&mut link, CLIENTS, object, &mut histories);
             aside();
+            if self.kinds < KINDS {
+                continue;
+            }
             while let Some(Answer::Text(_)) = pop(&mut link, CLIENTS, object, &mut histories) {}
         }
         histories

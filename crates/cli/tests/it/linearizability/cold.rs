@@ -10,7 +10,7 @@ use firn_server::{ServeSettings, Server};
 use firn_storage::backend::Memory;
 
 use super::Ends;
-use super::clients::{CLIENTS, Histories, Over, Round};
+use super::clients::{CLIENTS, Histories, KINDS, Over, Round};
 use super::slow::Slow;
 
 pub(super) fn check_reads(operations: usize) {
@@ -22,7 +22,7 @@ pub(super) fn check_reads(operations: usize) {
     let db = Arc::new(Db::builder("cold").settings(settings).storage(storage).open().expect("a database"));
     let settings = ServeSettings { port: 0, threads: 2, ..ServeSettings::default() };
     let server = Server::start(&db, settings).expect("a server");
-    let round = Round::new(0, &server.address().to_string());
+    let round = Round::new(0, &server.address().to_string(), KINDS);
     let (mut histories, is_over) = (Histories::new(), AtomicBool::new(false));
     std::thread::scope(|scope| {
         let ends = (Over(&round), Ends(&is_over));

@@ -11,13 +11,32 @@ use firn_protocol::resp::Value;
 use rustix::fs::{Advice, fadvise};
 
 use super::Ends;
-use super::clients::{CLIENTS, Histories, Link, Over, Round, words};
+use super::clients::{CLIENTS, Histories, KINDS, KINDS_OF_STRINGS, Link, Over, Round, words};
 use crate::serve::Serving;
 use crate::wire::Connection;
 
-/// The least memory that there can be. No table is expected to stay in the system's, and what is
-/// written is soon flushed.
-const SETTINGS: &str = "memory_bytes = \"16 MiB\"\npage_cache_bytes = 1\n[tree]\nbuffer_bytes = \"1 MiB\"\n";
+/// An engine, its kinds of objects, and settings with the least memory that there can be.
+#[derive(Clone, Copy)]
+pub(super) struct Kind {
+    engine: &'static str,
+    kinds: u8,
+    settings: &'static str,
+}
+
+/// No table is expected to stay in the system's memory, and what is written is soon flushed.
+pub(super) const TREE: Kind = Kind {
+    engine: "tree",
+    kinds: KINDS,
+    settings: "memory_bytes = \"16 MiB\"\npage_cache_bytes = 1\n[tree]\nbuffer_bytes = \"1 MiB\"\n",
+};
+
+/// Checkpoints follow one another.
+pub(super) const HASHLOG: Kind = Kind {
+    engine: "hashlog",
+    kinds: KINDS_OF_STRINGS,
+    settings: "memory_bytes = \"16 MiB\"\n[hash]\nredo_bytes_max = \"1 MiB\"\n",
+};
+
 /// How often files leave the system's memory.
 const EVICTION_INTERVAL: Duration = Duration::from_millis(5);
 /// What is written beside the objects pushes them into tables. Its keys are new each time: no read
@@ -45,22 +64,24 @@ fn evict(dir: &Path) {
 
 /// A database and its settings.
 struct Place {
+    kind: Kind,
     dir: PathBuf,
     settings: PathBuf,
 }
 
 impl Place {
-    fn new(folder: &Path) -> Self {
-        let place = Self { dir: folder.join("data"), settings: folder.join("settings.toml") };
+    fn new(folder: &Path, kind: Kind) -> Self {
+        let place = Self { kind, dir: folder.join("data"), settings: folder.join("settings.toml") };
         std::fs::create_dir(&place.dir).expect("a folder");
-        std::fs::write(&place.settings, SETTINGS).expect("they are written");
+        std::fs::write(&place.settings, kind.settings).expect("they are written");
         place
     }
 
     fn serve(&self) -> Serving {
         let settings = self.settings.to_str().expect("a path");
+        let engine = ["--engine", self.kind.engine];
         let arguments = ["--config", settings, "--memory-bytes", "16M", "--log-level", "error"];
-        Serving::start_with(&arguments, &self.dir)
+        Serving::start_with(&[&engine[..], &arguments].concat(), &self.dir)
     }
 }
 
@@ -112,7 +133,7 @@ struct Seen {
 /// at the end.
 fn run_round(place: &Place, seed: u64, number: u64, operations: usize, kills: usize) -> Seen {
     let mut serving = place.serve();
-    let round = Round::new(number, &serving.address);
+    let round = Round::new(number, &serving.address, place.kind.kinds);
     clear(&round);
     let work = |client: usize| {
         let mut rng = Rng::with_seed(seed ^ number << 32 ^ client as u64);
@@ -161,12 +182,12 @@ fn run_round(place: &Place, seed: u64, number: u64, operations: usize, kills: us
     Seen { histories, misses: misses_seen, cold }
 }
 
-pub(super) fn check_rounds(rounds: u64, operations: usize, kills: usize) {
+pub(super) fn check_rounds(kind: Kind, rounds: u64, operations: usize, kills: usize) {
     let seed = super::seed();
-    eprintln!("seed {seed}");
+    eprintln!("{}, seed {seed}", kind.engine);
     // Not where others keep what is temporary: that may be memory, which nothing leaves.
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder");
-    let place = Place::new(folder.path());
+    let place = Place::new(folder.path(), kind);
     let (mut lost, mut misses, mut cold) = (0, 0, 0);
     for number in 0..rounds {
         let seen = run_round(&place, seed, number, operations, kills);
