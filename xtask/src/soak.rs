@@ -14,6 +14,9 @@ use crate::repository::root;
 /// What `cargo x soak` takes.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Options {
+    /// Only what is about this engine.
+    #[arg(long)]
+    engine: Option<Engine>,
     /// Metamorphic scripts, one per seed.
     #[arg(long, default_value_t = 2_000)]
     seeds: u64,
@@ -23,9 +26,18 @@ pub(crate) struct Options {
     /// Batches that cross keyspaces, with kills and power losses.
     #[arg(long, default_value_t = 100_000)]
     batches: u64,
-    /// Rounds of kill -9 on the engine in a process; ten times as many on the server.
+    /// Rounds of kill -9 on the ordered engine in a process; ten times as many on the hashed one,
+    /// and on servers of both.
     #[arg(long, default_value_t = 20)]
     kills: u64,
+    /// Seconds in which threads add to sums of the hashed engine while everything happens to its
+    /// log at once, and in which it is updated in place; 0 = neither, and nothing of what follows
+    /// it.
+    #[arg(long, default_value_t = 600)]
+    sums_seconds: u64,
+    /// Seconds of the same for each thing that happens alone, and of reads amid its compaction.
+    #[arg(long, default_value_t = 120)]
+    alone_seconds: u64,
     /// Leave out the server with four times its memory (ten minutes, once; asks for root, to make
     /// control groups).
     #[arg(long)]
@@ -34,7 +46,8 @@ pub(crate) struct Options {
     /// none. An hour for 10 000, once; asks for root, to make networks, and for libfaketime.
     #[arg(long, default_value_t = 10_000)]
     service_jobs: u64,
-    /// Leave out the database with every bit flipped, one after the other (some minutes, once).
+    /// Leave out the databases with every bit or byte changed, one after the other, and the hashed
+    /// engine's power lost at every operation (some minutes, once).
     #[arg(long)]
     without_flips: bool,
     /// Repeat everything with further seeds until this many hours have passed.
@@ -43,6 +56,115 @@ pub(crate) struct Options {
     /// The first seed; a report names it, so that a run can be repeated.
     #[arg(long, default_value_t = 1)]
     first_seed: u64,
+}
+
+/// Engines, as `firn` calls them.
+#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+enum Engine {
+    Tree,
+    Hashlog,
+}
+
+impl Engine {
+    /// The simulator's word.
+    fn world(self) -> &'static str {
+        match self {
+            Self::Tree => "tree",
+            Self::Hashlog => "hash",
+        }
+    }
+}
+
+impl Options {
+    fn is_about(&self, engine: Engine) -> bool {
+        self.engine.is_none_or(|only| only == engine)
+    }
+
+    /// What is run with `seed`, in this order.
+    fn plan(&self, seed: u64) -> Vec<Planned> {
+        let engines = [Engine::Tree, Engine::Hashlog].into_iter().filter(|engine| self.is_about(*engine));
+        let mut plan: Vec<Planned> = Vec::new();
+        for engine in engines {
+            let many = if engine == Engine::Hashlog { HASHED_KILLS_PER_KILL } else { 1 };
+            let modes = [
+                ("metamorphic", "--seeds", self.seeds),
+                ("crash", "--cuts", self.cuts),
+                ("batches", "--count", self.batches),
+                ("kill", "--rounds", self.kills * many),
+            ];
+            let modes = modes.into_iter().filter(|(_, _, count)| *count > 0);
+            plan.extend(modes.map(|mode| Planned::simulator(engine, mode, seed)));
+        }
+        if self.kills > 0 {
+            let rounds = (self.kills * SERVER_KILLS_PER_KILL).to_string();
+            plan.push(Planned::server(&KILLS, seed).with("FIRN_ROUNDS", rounds));
+        }
+        if seed == self.first_seed {
+            self.plan_once(seed, &mut plan);
+        }
+        plan
+    }
+
+    fn plan_once(&self, seed: u64, plan: &mut Vec<Planned>) {
+        if !self.without_flips && self.is_about(Engine::Tree) {
+            plan.push(Planned::new(&FLIPS));
+        }
+        if self.is_about(Engine::Hashlog) {
+            if !self.without_flips {
+                plan.push(Planned::hashed(STORAGE));
+            }
+            if self.sums_seconds > 0 {
+                for (test, is_alone) in HASHED {
+                    let seconds = if is_alone { self.alone_seconds } else { self.sums_seconds };
+                    plan.push(Planned::hashed(test).with("FIRN_SECONDS", seconds.to_string()));
+                }
+            }
+        }
+        if self.engine.is_some_and(|only| only == Engine::Hashlog) {
+            return;
+        }
+        if !self.without_beyond_memory {
+            plan.push(Planned::server(&BEYOND_MEMORY, seed));
+        }
+        plan.extend([Planned::server(&WORKER, seed), Planned::new(&SAME_BYTES)]);
+        if self.service_jobs > 0 {
+            plan.push(Planned::server(&SERVICE, seed).with("FIRN_JOBS", self.service_jobs.to_string()));
+        }
+    }
+}
+
+/// A command of cargo that is to be run, and variables of its environment.
+struct Planned {
+    arguments: Vec<String>,
+    environment: Vec<(&'static str, String)>,
+}
+
+impl Planned {
+    fn new(arguments: &[&str]) -> Self {
+        let arguments = arguments.iter().map(|argument| (*argument).to_owned()).collect();
+        Self { arguments, environment: Vec::new() }
+    }
+
+    fn with(mut self, name: &'static str, value: String) -> Self {
+        self.environment.push((name, value));
+        self
+    }
+
+    fn simulator(engine: Engine, (mode, option, count): (&str, &str, u64), seed: u64) -> Self {
+        let (count, seed) = (count.to_string(), seed.to_string());
+        let run = ["run", "--release", "--quiet", "-p", "firn-sim", "--", "--world", engine.world()];
+        Self::new(&[&run[..], &[mode, option, &count, "--first-seed", &seed]].concat())
+    }
+
+    /// Long tests of the server.
+    fn server(tests: &[&str], seed: u64) -> Self {
+        Self::new(&[&long_tests("firn-cli")[..], tests].concat()).with("FIRN_SEED", seed.to_string())
+    }
+
+    /// Long tests of the hashed engine.
+    fn hashed(test: &str) -> Self {
+        Self::new(&[&long_tests("firn-hashlog")[..], &[test]].concat())
+    }
 }
 
 /// One run of the simulator or of a long test.
@@ -68,40 +190,10 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
     let mut runs = Vec::new();
     let mut seed = options.first_seed;
     loop {
-        for (mode, option, count) in [
-            ("metamorphic", "--seeds", options.seeds),
-            ("crash", "--cuts", options.cuts),
-            ("batches", "--count", options.batches),
-            ("kill", "--rounds", options.kills),
-        ] {
-            for world in if count > 0 { &["tree", "hash"][..] } else { &[] } {
-                runs.push(simulate(&root, (world, mode), option, count, seed)?);
-            }
-        }
-        if options.kills > 0 {
-            let rounds = (options.kills * SERVER_KILLS_PER_KILL).to_string();
-            let environment = [("FIRN_SEED", seed.to_string()), ("FIRN_ROUNDS", rounds)];
-            runs.push(call(&root, &[&SERVER[..], &KILLS].concat(), &environment)?);
-        }
-        if !options.without_beyond_memory && seed == options.first_seed {
-            let arguments = [&SERVER[..], &BEYOND_MEMORY].concat();
-            runs.push(call(&root, &arguments, &[("FIRN_SEED", seed.to_string())])?);
-        }
-        if !options.without_flips && seed == options.first_seed {
-            runs.push(call(&root, &FLIPS, &[])?);
-            runs.push(call(&root, &HASHED, &[])?);
-        }
-        if seed == options.first_seed {
-            let arguments = [&SERVER[..], &WORKER].concat();
-            runs.push(call(&root, &arguments, &[("FIRN_SEED", seed.to_string())])?);
-        }
-        if seed == options.first_seed {
-            runs.push(call(&root, &SAME_BYTES, &[])?);
-        }
-        if options.service_jobs > 0 && seed == options.first_seed {
-            let jobs = options.service_jobs.to_string();
-            let environment = [("FIRN_SEED", seed.to_string()), ("FIRN_JOBS", jobs)];
-            runs.push(call(&root, &[&SERVER[..], &SERVICE].concat(), &environment)?);
+        let plan = options.plan(seed);
+        for (index, planned) in plan.iter().enumerate() {
+            println!("== {} of {}, {:.0} s", index + 1, plan.len(), start.elapsed().as_secs_f64());
+            runs.push(call(&root, planned)?);
         }
         seed += options.seeds.max(1);
         if start.elapsed().as_secs_f64() >= options.hours * 3600.0 {
@@ -116,23 +208,24 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
 const FLIPS: [&str; 9] = ["test", "--release", "-p", "firn-tree", "--test", "it", "--", "--ignored", "flip"];
 
 /// The hashed engine: every byte of its files damaged, and power lost at every operation.
-const HASHED: [&str; 9] =
-    ["test", "--release", "-p", "firn-hashlog", "--test", "it", "--", "--ignored", "storage::"];
+const STORAGE: &str = "storage::";
 
-/// Long tests of the server, of which the names follow.
-const SERVER: [&str; 11] = [
-    "test",
-    "--release",
-    "-p",
-    "firn-cli",
-    "--test",
-    "it",
-    "--",
-    "--ignored",
-    "--nocapture",
-    "--test-threads",
-    "1",
+/// The hashed engine's tests that go on for as long as they are told, and whether that is as long
+/// as for what happens alone.
+const HASHED: [(&str, bool); 5] = [
+    ("all_at_once_for_long", false),
+    ("each_alone_for_long", true),
+    ("nothing_is_missed_and_nothing_stale_for_long", true),
+    ("the_redo_log_stays_within_its_setting_for_long", false),
+    ("each_session_recovers_its_first_writes_for_long", true),
 ];
+
+/// Long tests of a package, of which the names follow.
+fn long_tests(package: &str) -> [&str; 11] {
+    let with = ["--ignored", "--nocapture", "--test-threads", "1"];
+    let [ignored, shown, threads, one] = with;
+    ["test", "--release", "-p", package, "--test", "it", "--", ignored, shown, threads, one]
+}
 
 /// The server killed under load, and histories of its clients that must be linearizable.
 const KILLS: [&str; 2] = ["many_kills_lose_nothing", "many_rounds_are_linearizable"];
@@ -169,22 +262,19 @@ pub(crate) fn server_tests() -> Vec<&'static str> {
 /// A server starts and ends in less time than the simulator's child, which leaves much more behind.
 const SERVER_KILLS_PER_KILL: u64 = 10;
 
-fn simulate(root: &Path, what: (&str, &str), option: &str, count: u64, seed: u64) -> Result<Run> {
-    let ((world, mode), count, seed) = (what, count.to_string(), seed.to_string());
-    let run = ["run", "--release", "--quiet", "-p", "firn-sim", "--", "--world", world];
-    let rest = [mode, option, &count, "--first-seed", &seed];
-    call(root, &[&run[..], &rest].concat(), &[])
-}
+/// What the hashed engine changes in place is the newest: more kills meet it.
+const HASHED_KILLS_PER_KILL: u64 = 10;
 
-/// Runs cargo with `arguments`, shows what it says and keeps the end of it.
-fn call(root: &Path, arguments: &[&str], environment: &[(&str, String)]) -> Result<Run> {
+/// Runs what is planned, shows what it says and keeps the end of it.
+fn call(root: &Path, planned: &Planned) -> Result<Run> {
+    let Planned { arguments, environment } = planned;
     let settings: String = environment.iter().map(|(name, value)| format!("{name}={value} ")).collect();
     let command = format!("{settings}cargo {}", arguments.join(" "));
     println!("== {command}");
     let start = now();
     let mut child = cargo::call("cargo")
         .args(arguments)
-        .envs(environment.iter().map(|(name, value)| (name, value)))
+        .envs(environment.iter().map(|(name, value)| (*name, value)))
         .current_dir(root)
         .stdout(Stdio::piped())
         .spawn()
@@ -259,49 +349,4 @@ fn now() -> Instant {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_report_names_commands_and_violations() {
-        let run = |is_good| Run {
-            command: "cargo run -- crash".to_owned(),
-            said: vec!["10 cuts".to_owned()],
-            is_good,
-            time: Duration::from_secs(3),
-        };
-        let text = report("2030-01-02", &[run(true), run(false)]);
-        assert!(text.starts_with("# Soak of 2030-01-02\n"));
-        assert!(text.contains("- runs: 2, of which violated: 1\n"));
-        assert!(text.contains("| `cargo run -- crash` | **violated** | 3 |"));
-        assert!(text.contains("$ cargo run -- crash\n10 cuts\n"));
-    }
-
-    #[test]
-    fn the_tests_of_the_server_have_the_names_that_are_asked_for() {
-        for (file, name) in [
-            ("kill_serve.rs", KILLS[0]),
-            ("linearizability.rs", KILLS[1]),
-            ("beyond_memory.rs", BEYOND_MEMORY[0]),
-            ("worker_bytes.rs", WORKER[0]),
-        ] {
-            let source =
-                std::fs::read_to_string(root().join("crates/cli/tests/it").join(file)).expect("the test");
-            let is_ignored = source
-                .split("#[test]")
-                .any(|test| test.contains("#[ignore") && test.contains(&format!("fn {name}")));
-            assert!(is_ignored, "{name}");
-        }
-    }
-
-    /// A run that filters every test out would say that all is well.
-    #[test]
-    fn the_flip_test_has_the_name_that_is_asked_for() {
-        let source =
-            std::fs::read_to_string(root().join("crates/tree/tests/it/verify/flip.rs")).expect("the test");
-        let is_ignored = source
-            .split("#[test]")
-            .any(|test| test.contains("#[ignore") && test.contains("fn every_bit_flipped"));
-        assert!(is_ignored && FLIPS.ends_with(&["--ignored", "flip"]));
-    }
-}
+mod tests;

@@ -66,12 +66,17 @@ impl Drop for Over<'_> {
 
 /// Does rounds of `work`, at least one, until as many seconds have passed as the environment's
 /// variable `name` says, or `seconds`.
+#[expect(clippy::disallowed_methods, reason = "the soak says how long")]
 pub(crate) fn repeated_for(name: &str, seconds: u64, mut work: impl FnMut(u64)) {
     let given = std::env::var(name).ok().and_then(|text| text.parse().ok());
     let (clock, end) = (SystemClock::new(), Duration::from_secs(given.unwrap_or(seconds)));
-    let mut rounds = 0;
+    let (mut rounds, mut reported_at) = (0, Duration::ZERO);
     while rounds == 0 || clock.now() < end {
         work(rounds);
         rounds += 1;
+        if clock.now() >= reported_at + Duration::from_secs(20) {
+            reported_at = clock.now();
+            eprintln!("{rounds} rounds, {} of {} s", reported_at.as_secs(), end.as_secs());
+        }
     }
 }
