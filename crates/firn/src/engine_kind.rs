@@ -79,7 +79,13 @@ impl EngineKind {
         for (name, _) in storage.list().map_err(firn_tree::storage_error)? {
             match parse(&name) {
                 Some(FileName::ManifestEdit(number)) => edits.push((number, name)),
-                Some(FileName::HybridSegment(_) | FileName::Redo { .. } | FileName::Value(_)) => {
+                Some(
+                    FileName::HybridSegment(_)
+                    | FileName::ColdSegment(_)
+                    | FileName::ColdRun(_)
+                    | FileName::Redo { .. }
+                    | FileName::Value(_),
+                ) => {
                     by_files = Some(Self::Hash);
                 }
                 Some(FileName::LogSegment(_) | FileName::Table { .. } | FileName::Tables { .. }) => {

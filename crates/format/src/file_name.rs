@@ -12,6 +12,8 @@
 //! <stem>-<index>.blobs         a blob segment that a GC made, named as tables are
 //! <generation>-<number>.group   a log object; generation of its log and number in 16 hex digits each
 //! <base>.hybrid                 a segment of a hybrid log; the address of its first word in 16 hex digits
+//! <base>.cold                   a segment of a cold log; likewise
+//! <number>.coldrun              a run of the index of a cold log; 16 hex digits
 //! <generation>-<index>.redo     a redo log; its generation and number there in 16 hex digits each
 //! <number>.value                a value that lies alone; its number in 16 hex digits
 //! ```
@@ -82,6 +84,10 @@ pub enum FileName {
     },
     /// Segment of a hybrid log whose first word has this address.
     HybridSegment(u64),
+    /// Segment of a cold log whose first word has this address.
+    ColdSegment(u64),
+    /// A run of the index of a cold log, by number.
+    ColdRun(u64),
     /// A redo log.
     Redo {
         /// Grows with each checkpoint.
@@ -110,6 +116,16 @@ pub fn log_segment(base: Position) -> String {
 /// Name of the segment of a hybrid log whose first word has the address `base`.
 pub fn hybrid_segment(base: u64) -> String {
     FileName::HybridSegment(base).to_string()
+}
+
+/// Name of the segment of a cold log whose first word has the address `base`.
+pub fn cold_segment(base: u64) -> String {
+    FileName::ColdSegment(base).to_string()
+}
+
+/// Name of a run of the index of a cold log.
+pub fn cold_run(number: u64) -> String {
+    FileName::ColdRun(number).to_string()
 }
 
 /// Name of the `index`th redo log of `generation`.
@@ -249,6 +265,12 @@ pub fn parse(name: &str) -> Option<FileName> {
     if let Some(base) = name.strip_suffix(".hybrid") {
         return hex16(base).map(FileName::HybridSegment);
     }
+    if let Some(base) = name.strip_suffix(".cold") {
+        return hex16(base).map(FileName::ColdSegment);
+    }
+    if let Some(number) = name.strip_suffix(".coldrun") {
+        return hex16(number).map(FileName::ColdRun);
+    }
     if let Some(name) = name.strip_suffix(".redo") {
         let (generation, index) = name.split_once('-')?;
         return Some(FileName::Redo { generation: hex16(generation)?, index: hex16(index)? });
@@ -312,6 +334,8 @@ impl fmt::Display for FileName {
             FileName::CollectedBlobs { stem, index } => write!(f, "{stem}-{index:06}.blobs"),
             FileName::LogObject { generation, number } => write!(f, "{generation:016x}-{number:016x}.group"),
             FileName::HybridSegment(base) => write!(f, "{base:016x}.hybrid"),
+            FileName::ColdSegment(base) => write!(f, "{base:016x}.cold"),
+            FileName::ColdRun(number) => write!(f, "{number:016x}.coldrun"),
             FileName::Redo { generation, index } => write!(f, "{generation:016x}-{index:016x}.redo"),
             FileName::Value(number) => write!(f, "{number:016x}.value"),
         }

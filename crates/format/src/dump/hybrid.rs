@@ -1,12 +1,14 @@
-//! Segments of a hybrid log, and redo logs, as text.
+//! Segments of hybrid and cold logs, redo logs, and runs of a cold log's index, as text.
 
 use std::fmt;
 
+pub use crate::hybrid::cold_run::RUN_MAGIC;
 pub use crate::hybrid::redo::REDO_MAGIC;
 pub use crate::hybrid::segment::SEGMENT_MAGIC;
 
 use crate::dump::{Dumped, Lines, Shown};
 use crate::error::Error;
+use crate::hybrid::cold_run::{RUN_PAGE_BYTES, RunHeader, RunTail, decode_page};
 use crate::hybrid::image::{open_record, shape_at};
 use crate::hybrid::record::Shape;
 use crate::hybrid::redo::{
@@ -116,4 +118,49 @@ impl fmt::Display for What {
             _ => write!(f, "value of {value_bytes} bytes"),
         }
     }
+}
+
+/// Writes a run of a cold log's index: its header, a line for each entry, its tail.
+///
+/// # Errors
+/// If the lines cannot be written.
+pub fn dump_run(bytes: &[u8], lines: &mut Lines<'_>) -> Dumped {
+    let header = match RunHeader::decode(bytes) {
+        Ok(header) => header,
+        Err(error) => return Ok(Some(error)),
+    };
+    let RunHeader { database, number, entries, tail_bytes, .. } = header;
+    lines.line(
+        0,
+        RUN_PAGE_BYTES,
+        "header",
+        format_args!("database {database:032x}, run {number} of {entries} entries"),
+    )?;
+    for page in 0..header.pages() {
+        let at = (1 + page as usize) * RUN_PAGE_BYTES;
+        let found = bytes.get(at..at + RUN_PAGE_BYTES).unwrap_or_default();
+        let entries = match decode_page(page, found) {
+            Ok(entries) => entries,
+            Err(error) => return Ok(Some(error.based(at))),
+        };
+        lines.line(at, 8, "page", format_args!("{} entries", entries.len()))?;
+        for (index, entry) in entries.iter().enumerate() {
+            let (order, address, words) = (entry.order, entry.place.address(), entry.place.words());
+            let at = at + 8 + 16 * index;
+            lines.line(at, 16, "entry", format_args!("order {order:016x}, {words} words at {address}"))?;
+        }
+    }
+    let at = header.tail_at() as usize;
+    let tail = match RunTail::decode(&header, bytes.get(at..).unwrap_or_default()) {
+        Ok(tail) => tail,
+        Err(error) => return Ok(Some(error)),
+    };
+    let (fences, values, filter) = (tail.fences.len(), tail.values.len(), tail.filter.len());
+    lines.line(
+        at,
+        tail_bytes as usize,
+        "tail",
+        format_args!("{fences} first orders, {values} values, a filter of {filter} bytes"),
+    )?;
+    Ok(None)
 }

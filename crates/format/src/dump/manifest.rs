@@ -69,6 +69,12 @@ fn dump_hashed(
         Change::HybridBegin { address } => line("HybridBegin", format_args!("at address {address}")),
         Change::PositionsGiven { position } => line("PositionsGiven", format_args!("below {position}")),
         Change::RedoBegun { redo } => line("RedoBegun", format_args!("redo logs up to generation {redo}")),
+        Change::ColdCut { address } => line("ColdCut", format_args!("cold log up to address {address}")),
+        Change::ColdBegin { address } => line("ColdBegin", format_args!("cold log from address {address} on")),
+        Change::ColdRun { number, spilled } => {
+            line("ColdRun", format_args!("run {number}, addresses before {spilled} are in runs"))
+        }
+        Change::DropColdRun { number } => line("DropColdRun", format_args!("run {number}")),
         _ => Ok(()),
     }
 }
@@ -141,7 +147,11 @@ fn dump_change(change: &Change, offset: usize, size: usize, lines: &mut Lines<'_
         | Change::HybridCut { .. }
         | Change::HybridBegin { .. }
         | Change::PositionsGiven { .. }
-        | Change::RedoBegun { .. } => dump_hashed(change, &mut line),
+        | Change::RedoBegun { .. }
+        | Change::ColdCut { .. }
+        | Change::ColdBegin { .. }
+        | Change::ColdRun { .. }
+        | Change::DropColdRun { .. } => dump_hashed(change, &mut line),
         Change::CleanEnd { position } => line("CleanEnd", format_args!("log position {position}")),
         Change::Hides { file, bytes } => line("Hides", format_args!("file {file} bytes {bytes}")),
         Change::Superseded { file, thousandths } => {

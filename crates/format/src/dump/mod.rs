@@ -61,7 +61,10 @@ pub fn describe(file_name: &str, bytes: &[u8], out: &mut dyn Write) -> Dumped {
         Some(FileName::Table { .. }) => table::dump(bytes, &mut lines)?,
         Some(FileName::Tables { .. }) => table::dump_all(bytes, &mut lines)?,
         Some(FileName::BlobSegment(_) | FileName::CollectedBlobs { .. }) => blob::dump(bytes, &mut lines)?,
-        Some(FileName::HybridSegment(_)) => hybrid::dump_segment(bytes, &mut lines)?,
+        Some(FileName::HybridSegment(_) | FileName::ColdSegment(_)) => {
+            hybrid::dump_segment(bytes, &mut lines)?
+        }
+        Some(FileName::ColdRun(_)) => hybrid::dump_run(bytes, &mut lines)?,
         Some(FileName::Redo { .. }) => hybrid::dump_redo(bytes, &mut lines)?,
         Some(FileName::Value(_)) => {
             lines.line(0, bytes.len(), "value", format_args!("{}", Shown(bytes)))?;
@@ -77,6 +80,7 @@ pub fn describe(file_name: &str, bytes: &[u8], out: &mut dyn Write) -> Dumped {
             Some(&BLOB_SEGMENT_MAGIC) => blob::dump(bytes, &mut lines)?,
             Some(&hybrid::SEGMENT_MAGIC) => hybrid::dump_segment(bytes, &mut lines)?,
             Some(&hybrid::REDO_MAGIC) => hybrid::dump_redo(bytes, &mut lines)?,
+            Some(&hybrid::RUN_MAGIC) => hybrid::dump_run(bytes, &mut lines)?,
             _ => {
                 let expected = "a log segment, a manifest edit, a table or a blob segment";
                 Some(Error::new(0, expected, format!("{name:?}")))

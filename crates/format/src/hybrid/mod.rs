@@ -1,12 +1,13 @@
 //! The hybrid log: records that lie on a device much as they lie in memory.
 //!
 //! [`record`] is the layout in words, [`image`] what becomes of it on a device, [`segment`] the
-//! file.
+//! file, [`cold_run`] what finds the records of a cold log.
 
 pub mod record;
 pub mod image;
 pub mod redo;
 pub mod segment;
+pub mod cold_run;
 
-pub use record::{ADDRESS_BITS, ADDRESS_MAX, ADDRESS_MIN, Link, Shape, State};
+pub use record::{ADDRESS_BITS, ADDRESS_MAX, ADDRESS_MIN, COLD_MIN, Link, Shape, State};
 pub use segment::{SEGMENT_HEADER_BYTES, SEGMENT_MAGIC, SegmentHeader};

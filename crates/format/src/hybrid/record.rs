@@ -23,6 +23,10 @@ pub const ADDRESS_BITS: u32 = 45;
 /// The first address that a record may have: 0 says that there is none.
 pub const ADDRESS_MIN: u64 = 8;
 
+/// Addresses from this one on are of the cold log, which begins here; those below are of the hybrid
+/// log.
+pub const COLD_MIN: u64 = 1 << (ADDRESS_BITS - 1);
+
 /// The largest address.
 pub const ADDRESS_MAX: u64 = (1 << ADDRESS_BITS) - 1;
 

@@ -43,6 +43,10 @@
 //!  98  HybridBegin      address number
 //!  99  PositionsGiven   position number
 //! 100  RedoBegun        redo number
+//! 104  ColdCut          address number
+//! 105  ColdBegin        address number
+//! 106  ColdRun          number number, spilled number
+//! 107  DropColdRun      number number
 //! ```
 //! What stands for a keyspace's settings is in `keyspace`, for a table in `table`, for blob
 //! segments in `blobs`.
@@ -284,6 +288,28 @@ pub enum Change {
         /// The last generation of redo logs that may hold entries.
         redo: u64,
     },
+    /// The cold log lies on the device up to an address.
+    ColdCut {
+        /// One past the last word that counts.
+        address: u64,
+    },
+    /// The cold log begins here: what lies before is not needed any more.
+    ColdBegin {
+        /// The oldest word.
+        address: u64,
+    },
+    /// A run of the cold log's index is there.
+    ColdRun {
+        /// It is newer than those with lower numbers.
+        number: u64,
+        /// Records of the cold log before this address are in runs.
+        spilled: u64,
+    },
+    /// A run of the cold log's index is in another one now, or was dead.
+    DropColdRun {
+        /// Its number.
+        number: u64,
+    },
 }
 
 impl Change {
@@ -322,6 +348,10 @@ impl Change {
             Change::HybridBegin { .. } => 98,
             Change::PositionsGiven { .. } => 99,
             Change::RedoBegun { .. } => 100,
+            Change::ColdCut { .. } => 104,
+            Change::ColdBegin { .. } => 105,
+            Change::ColdRun { .. } => 106,
+            Change::DropColdRun { .. } => 107,
         }
     }
 
@@ -354,7 +384,11 @@ impl Change {
             Change::Hashed { .. }
             | Change::HybridCut { .. }
             | Change::HybridBegin { .. }
-            | Change::RedoBegun { .. } => self.encode_hashed(out),
+            | Change::RedoBegun { .. }
+            | Change::ColdCut { .. }
+            | Change::ColdBegin { .. }
+            | Change::ColdRun { .. }
+            | Change::DropColdRun { .. } => self.encode_hashed(out),
             Change::RemoveTable { file } => put_table(file, out),
             Change::MoveTable { file, level, run } => {
                 put_table(file, out);
@@ -414,6 +448,12 @@ impl Change {
             }
             Change::HybridBegin { address } => varint::encode(*address, out),
             Change::RedoBegun { redo } => varint::encode(*redo, out),
+            Change::ColdCut { address } | Change::ColdBegin { address } => varint::encode(*address, out),
+            Change::ColdRun { number, spilled } => {
+                varint::encode(*number, out);
+                varint::encode(*spilled, out);
+            }
+            Change::DropColdRun { number } => varint::encode(*number, out),
             _ => {}
         }
     }
@@ -488,10 +528,14 @@ impl Change {
             98 => Change::HybridBegin { address: address(fields)? },
             99 => Change::PositionsGiven { position: position(fields)? },
             100 => Change::RedoBegun { redo: fields.number()? },
+            104 => Change::ColdCut { address: address(fields)? },
+            105 => Change::ColdBegin { address: address(fields)? },
+            106 => Change::ColdRun { number: fields.number()?, spilled: address(fields)? },
+            107 => Change::DropColdRun { number: fields.number()? },
             _ => {
                 let what = reserved(tag).unwrap_or("unknown");
                 let found = format!("tag {tag} ({what}; written by a newer Firn: upgrade to read it)");
-                return Err(Error::new(offset, "a change of tag 1 to 19, 64 to 71 or 96 to 100", found));
+                return Err(Error::new(offset, "a change of tag 1 to 19, 64 to 71, 96 to 100 or 104 to 107", found));
             }
         })
     }

@@ -108,6 +108,10 @@ fn changes() -> Vec<Change> {
         Change::HybridBegin { address: 0 },
         Change::PositionsGiven { position },
         Change::RedoBegun { redo: 0 },
+        Change::ColdCut { address: 0 },
+        Change::ColdBegin { address: 0 },
+        Change::ColdRun { number: 0, spilled: 0 },
+        Change::DropColdRun { number: 0 },
     ]
 }
 

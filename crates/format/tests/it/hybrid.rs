@@ -1,11 +1,16 @@
-//! Golden files of the hybrid log and of its redo log.
+//! Golden files of the hybrid log, its redo log, and a cold log's index.
 
 use firn_format::dump::{self, Dumped};
+use firn_format::filter;
+use firn_format::hybrid::cold_run::{
+    ColdEntry, ColdPlace, RUN_PAGE_BYTES, RUN_PAGE_ENTRIES, RunHeader, RunTail, decode_page, encode_page,
+    filter_hash_of,
+};
 use firn_format::hybrid::image::{open_record, seal_record, shape_at};
 use firn_format::hybrid::redo::{
     ENTRY_HEAD_BYTES, REDO_HEADER_BYTES, RedoChange, RedoEntry, RedoFound, RedoHeader, entry_at, next_change,
 };
-use firn_format::hybrid::{Link, SEGMENT_HEADER_BYTES, SegmentHeader, Shape};
+use firn_format::hybrid::{COLD_MIN, Link, SEGMENT_HEADER_BYTES, SegmentHeader, Shape};
 use firn_format::{Error, Result};
 
 use crate::samples::Sample;
@@ -143,7 +148,52 @@ fn decode_redo(bytes: &[u8]) -> Result<String> {
     Ok(found)
 }
 
-pub(crate) fn samples() -> [Sample; 2] {
+/// A run of three entries, two of them of one order, of which one is dead.
+fn run() -> Vec<u8> {
+    let entry = |order, address, words| ColdEntry { order, place: ColdPlace::new(COLD_MIN + address, words) };
+    let entries = [entry(3, 40, 7), entry(1 << 60, 90, 5), entry(1 << 60, 8, 0)];
+    let hashes: Vec<u32> = entries.iter().map(|entry| filter_hash_of(entry.order)).collect();
+    let tail = RunTail {
+        fences: vec![3],
+        values: vec![(COLD_MIN + 40, 12)],
+        filter: filter::build(&hashes, 10),
+    };
+    let tail = tail.encode();
+    let header = RunHeader {
+        database: DATABASE,
+        number: 5,
+        entries: 3,
+        tail_bytes: tail.len() as u64,
+        tail_checksum: firn_format::checksum::xxh3(&tail),
+    };
+    [header.encode(), encode_page(0, &entries), tail].concat()
+}
+
+fn decode_run(bytes: &[u8]) -> Result<String> {
+    let header = RunHeader::decode(bytes)?;
+    let mut found = format!("{header:?}");
+    for page in 0..header.pages() {
+        let at = (1 + page as usize) * RUN_PAGE_BYTES;
+        let bytes = bytes.get(at..at + RUN_PAGE_BYTES).unwrap_or_default();
+        found += &format!("\n{:?}", decode_page(page, bytes)?);
+    }
+    let tail = bytes.get(header.tail_at() as usize..).unwrap_or_default();
+    found += &format!("\n{:?}", RunTail::decode(&header, tail)?);
+    Ok(found)
+}
+
+#[test]
+fn a_full_page_of_a_run_comes_back() {
+    let entry = |at: usize| ColdEntry { order: at as u64, place: ColdPlace::new(COLD_MIN + at as u64, 1 << 19) };
+    let entries: Vec<ColdEntry> = (0..RUN_PAGE_ENTRIES).map(entry).collect();
+    let page = encode_page(7, &entries);
+    assert_eq!(page.len(), RUN_PAGE_BYTES);
+    assert_eq!(decode_page(7, &page), Ok(entries));
+    assert!(decode_page(8, &page).is_err(), "another page");
+    assert_eq!(ColdPlace::new(COLD_MIN, 1 << 19).words(), 0, "too long to say");
+}
+
+pub(crate) fn samples() -> [Sample; 3] {
     let shown = |name: &'static str, bytes: Vec<u8>, decode: fn(&[u8]) -> Result<String>, dump| Sample {
         name,
         value: decode(&bytes).expect("what was encoded"),
@@ -155,9 +205,12 @@ pub(crate) fn samples() -> [Sample; 2] {
         |bytes, out| dump::describe("0000000000800000.hybrid", bytes, out);
     let dump_redo: fn(&[u8], &mut String) -> Dumped =
         |bytes, out| dump::describe("0000000000000003-0000000000000001.redo", bytes, out);
+    let dump_run: fn(&[u8], &mut String) -> Dumped =
+        |bytes, out| dump::describe("0000000000000005.coldrun", bytes, out);
     [
         shown("hybrid-segment-v1-records", segment(), decode_segment, dump_segment),
         shown("redo-v1-entries", redo(), decode_redo, dump_redo),
+        shown("cold-run-v1-entries", run(), decode_run, dump_run),
     ]
 }
 

@@ -78,6 +78,16 @@ pub(crate) fn samples() -> Vec<Sample> {
         ],
     ));
     samples.push(edit("manifest-edit-v1-redo", false, vec![Change::RedoBegun { redo: 43 }]));
+    samples.push(edit(
+        "manifest-edit-v1-cold",
+        false,
+        vec![
+            Change::ColdCut { address: (1 << 44) + 77 },
+            Change::ColdBegin { address: 1 << 44 },
+            Change::ColdRun { number: 5, spilled: (1 << 44) + 70 },
+            Change::DropColdRun { number: 4 },
+        ],
+    ));
     samples.push(home());
     samples
         .push(log_object("log-object-v1-pieces", &log_object_id().encode(LogObjectKind::Whole, &pieces())));

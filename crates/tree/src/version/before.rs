@@ -77,6 +77,10 @@ impl Before {
             | Change::HybridBegin { .. }
             | Change::PositionsGiven { .. }
             | Change::RedoBegun { .. }
+            | Change::ColdCut { .. }
+            | Change::ColdBegin { .. }
+            | Change::ColdRun { .. }
+            | Change::DropColdRun { .. }
             | Change::Tick { .. } => {} // the rest has it
         }
     }

@@ -136,7 +136,11 @@ impl State {
             | Change::HybridCut { .. }
             | Change::HybridBegin { .. }
             | Change::PositionsGiven { .. }
-            | Change::RedoBegun { .. } => return Err(unfit(OF_HASHED.to_owned())),
+            | Change::RedoBegun { .. }
+            | Change::ColdCut { .. }
+            | Change::ColdBegin { .. }
+            | Change::ColdRun { .. }
+            | Change::DropColdRun { .. } => return Err(unfit(OF_HASHED.to_owned())),
             Change::TakeOver { .. } => {} // it is the number of its edit that counts
             Change::NextNumber(number) => self.next_number = self.next_number.max(*number),
             Change::Tick { ms } => self.tick_ms = self.tick_ms.max(*ms),
