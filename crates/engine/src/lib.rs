@@ -83,7 +83,7 @@ pub use semantics::{CompactionFilter, FilterVerdict, Identity, MergeOperator, Pr
 pub use session::{OrderedSession, Session, WriteOptions};
 pub use snapshot::{ReadAt, Snapshot, SnapshotPin};
 pub use source::ValueSource;
-pub use stats::{HashStats, KeyspaceStats, SharedCacheStats, Stats, TreeKeyspaceStats, TreeStats};
+pub use stats::{ColdStats, HashStats, KeyspaceStats, SharedCacheStats, Stats, TreeKeyspaceStats, TreeStats};
 pub use update::{Change, UpdateFn};
 pub use values::Values;
 pub use verify::{Finding, Severity, VerifyProgress, VerifyReport, VerifyTotals};

@@ -120,10 +120,29 @@ pub struct HashStats {
     pub value_write_bytes_total: u64,
     /// Bytes of segments that compaction went over.
     pub compaction_read_bytes_total: u64,
-    /// Bytes of them that lived, and were copied to the end of the log.
+    /// Bytes of them that lived, and were copied to the cold log.
     pub compaction_copy_bytes_total: u64,
+    /// Of the cold log.
+    pub cold: ColdStats,
     /// Checkpoints taken.
     pub checkpoint_count: u64,
+}
+
+/// What the hashed engine counts of its cold log: records that have left the hybrid log.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ColdStats {
+    /// Segments on the device.
+    pub segment_count: u64,
+    /// Their bytes, as far as they are filled.
+    pub segment_bytes: u64,
+    /// Records that runs find, those that are dead among them.
+    pub run_entry_count: u64,
+    /// Bytes of runs on the device.
+    pub run_bytes: u64,
+    /// Bytes written of runs.
+    pub run_write_bytes_total: u64,
+    /// Memory of what finds its records.
+    pub memory_bytes: u64,
 }
 
 /// What the ordered engine counts. Fields are as those of [`Stats`].

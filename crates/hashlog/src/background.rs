@@ -5,6 +5,7 @@ use std::time::Duration;
 use firn_engine::{Error, Result};
 use firn_maintenance::{InProgress, Room, Schedule, Work};
 
+use crate::compact::Compaction;
 use crate::database::Database;
 use crate::tasks::{Claims, Kind, Task};
 
@@ -25,6 +26,8 @@ impl Work for Database {
         if self.failure().is_some() {
             return None;
         }
+        let compaction = Compaction::of(self);
+        compaction.note_pace();
         let now = self.now();
         let may = |kind| state.backoff.may_try(kind, now);
         if !state.claims.flush
@@ -36,11 +39,11 @@ impl Work for Database {
         }
         let may_checkpoint =
             !state.claims.checkpoint && may(Kind::Checkpoint) && state.backoff.may_write(now);
-        if may_checkpoint && (self.wants_checkpoint() || self.wants_truncation()) {
+        if may_checkpoint && (self.wants_checkpoint() || compaction.wants_truncation()) {
             return Some(Task::Checkpoint);
         }
         let may_compact = !state.claims.compact && may(Kind::Compact) && state.backoff.may_write(now);
-        (may_compact && self.may_want_compaction()).then_some(Task::Compact)
+        (may_compact && compaction.may_want()).then_some(Task::Compact)
     }
 
     fn claim(&self, claims: &mut Claims, task: &Task) {
@@ -55,7 +58,7 @@ impl Work for Database {
         match task {
             Task::Flush => self.flush_and_evict().map(|_| ()),
             Task::Checkpoint => self.checkpoint(),
-            Task::Compact => self.compact_if_due(),
+            Task::Compact => Compaction::of(self).do_due(),
         }
     }
 

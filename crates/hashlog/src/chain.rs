@@ -2,12 +2,14 @@
 //!
 //! The chain is followed step by step, each within an epoch of its own: links never change, and
 //! what has left memory meanwhile lies on the device under the same address. What is gone from
-//! there too was moved or replaced: then all begins anew.
+//! there too was moved or replaced: then all begins anew. What the chain does not have may be in
+//! the cold log, which is older.
 
 use std::sync::atomic::Ordering;
 
 use firn_engine::{Error, ErrorKind, KeyspaceId, MergeOperator, Result};
 
+use crate::cold::ColdRecord;
 use crate::database::Database;
 use crate::log::Content;
 use crate::ops::{Access, Key, Newest, Seen, parts_of};
@@ -121,13 +123,15 @@ impl Chain<'_> {
     /// What the chain of `key` has of it below `end`.
     pub(crate) fn history(&mut self, key: Key<'_>, end: u64) -> Result<History> {
         loop {
-            let begin = self.database.store.log.begin();
+            let store = &self.database.store;
+            let begins = || (store.log.begin(), store.cold.begin());
+            let (moves, begin) = (store.cold.moves(), begins());
             let top = self.top(key);
-            let history = self.history_from(key, top, end)?;
+            let history = self.history_from(key, (top, moves), end)?;
             // What was there at first may have been moved, and removed, since.
             match history {
-                Ok(history) if self.database.store.log.begin() == begin => return Ok(history),
-                Err(gone) if self.top(key) == top && self.database.store.log.begin() == begin => {
+                Ok(history) if begins() == begin => return Ok(history),
+                Err(gone) if self.top(key) == top && begins() == begin && store.cold.moves() == moves => {
                     return Err(gone);
                 }
                 Ok(_) | Err(_) => {}
@@ -143,7 +147,7 @@ impl Chain<'_> {
 
     /// As [`history`](Self::history), along the chain that begins at `top`; the inner error says
     /// that a value is not where a record says.
-    fn history_from(&mut self, key: Key<'_>, top: u64, end: u64) -> Result<Result<History>> {
+    fn history_from(&mut self, key: Key<'_>, (top, moves): (u64, u64), end: u64) -> Result<Result<History>> {
         let mut seen = None;
         let mut operands = Vec::new();
         let mut at = top;
@@ -163,7 +167,12 @@ impl Chain<'_> {
                         None => break None,
                     }
                 }
-                Step::End => break None,
+                Step::End => match self.database.store.cold.newest(key.cold())? {
+                    Some(ColdRecord { address, record }) => {
+                        (address, record.content(), record.value().to_vec(), 0)
+                    }
+                    None => break None,
+                },
             };
             let alone = match content.is_reference {
                 true => match self.database.values.read(&stored)? {
@@ -180,7 +189,7 @@ impl Chain<'_> {
             at = next;
         };
         operands.reverse();
-        Ok(Ok(History { base, operands, seen: seen.unwrap_or(Seen::Nothing) }))
+        Ok(Ok(History { base, operands, seen: seen.unwrap_or(Seen::Absent { moves }) }))
     }
 
     /// The next record of `key` in memory from the address `at` on. What is seen first is noted.

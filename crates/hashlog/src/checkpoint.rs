@@ -12,8 +12,9 @@ use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
 use firn_engine::{Error, Position, Result};
-use firn_format::manifest::Change;
+use firn_format::manifest::{Change, ColdChange};
 
+use crate::compact::Compaction;
 use crate::database::Database;
 use crate::error::from_storage;
 
@@ -31,38 +32,51 @@ impl Database {
         let redo = self.store.redo.as_ref().ok_or_else(|| Error::bug("a database without a redo log"))?;
         let generation = redo.prepare()?;
         self.begin_redo(generation)?;
-        let (cut, position) = {
+        let (cut, cold_cut, position) = {
             let _whole = self.moments.batches.write().unwrap_or_else(PoisonError::into_inner);
             let _stopped = self.store.epochs.stop();
             let cut = self.store.log.tail.next();
             redo.turn()?;
             self.store.log.markers.cut(cut);
-            (cut, Position(self.snapshots.next().0 + 1))
+            (cut, self.store.cold.end(), Position(self.snapshots.next().0 + 1))
         };
         self.counters.checkpointed_at_ms.store(self.clock_ms(), Ordering::Relaxed);
-        let first = {
+        let (first, cold_first) = {
             let _turn = self.maintenance.flushing.lock().unwrap_or_else(PoisonError::into_inner);
             self.flush_to(cut)?;
-            self.manifest.lock().unwrap_or_else(PoisonError::into_inner).state().cut
+            let manifest = self.manifest.lock().unwrap_or_else(PoisonError::into_inner);
+            (manifest.state().cut, manifest.state().cold.cut)
         };
         self.values.sync()?;
         self.device.sync(first, cut)?;
+        if cold_first < cold_cut {
+            self.store.cold.device.sync(cold_first, cold_cut)?;
+        }
         let mut changes = vec![
             Change::HybridCut { address: cut, redo: generation },
             Change::PositionsGiven { position: self.snapshots.given_ahead() },
             Change::Tick { ms: self.now_ms() },
         ];
-        let removable = self.reclaim.progress().take_removable(cut, self.snapshots.oldest_end());
+        if cold_first < cold_cut {
+            changes.push(Change::Cold(ColdChange::Cut { address: cold_cut }));
+        }
+        let oldest_end = self.snapshots.oldest_end();
+        let removable = self.reclaim.progress().take_removable((cut, cold_cut), oldest_end);
+        let cold_removable = self.reclaim.cold_progress().take_removable((cut, cold_cut), oldest_end);
         changes.extend(removable.last().map(|left| Change::HybridBegin { address: left.end }));
+        changes
+            .extend(cold_removable.last().map(|left| Change::Cold(ColdChange::Begin { address: left.end })));
         let committed = self.manifest.lock().unwrap_or_else(PoisonError::into_inner).commit(&changes);
         if let Err(error) = committed {
             self.reclaim.progress().put_back(removable);
+            self.reclaim.cold_progress().put_back(cold_removable);
             return Err(from_storage(error));
         }
         self.counters.checkpointed.store(position.0, Ordering::Release);
         let cut_off = redo.remove_before(generation);
-        self.truncate(removable)?;
-        self.remove_replaced_values(cut)?;
+        Compaction::of(self).truncate(removable)?;
+        Compaction::of(self).truncate_cold(cold_removable)?;
+        Compaction::of(self).remove_replaced_values(cut)?;
         cut_off?;
         self.counters.checkpoints.fetch_add(1, Ordering::Relaxed);
         Ok(position)

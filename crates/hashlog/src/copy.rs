@@ -5,9 +5,12 @@ use std::sync::PoisonError;
 
 use firn_engine::{DatabaseCopy, Result};
 use firn_format::file_name::{self, FileName};
+use firn_format::hybrid::SEGMENT_HEADER_BYTES;
+use firn_storage::Storage;
 use firn_storage::file::manifest::Content;
 
 use crate::database::Database;
+use crate::device::Device;
 use crate::error::from_storage;
 
 /// Bytes that are copied at once.
@@ -31,6 +34,15 @@ impl Database {
                 false => last = Some(base),
             }
         }
+        let cold = &self.store.cold.device;
+        let mut cold_last = None;
+        for base in cold.bases().0.into_iter().filter(|base| *base < state.cold.cut) {
+            match base + words <= state.cold.cut {
+                true => linked.push(file_name::cold_segment(base)),
+                false => cold_last = Some(base),
+            }
+        }
+        linked.extend(state.cold.runs.iter().map(|number| file_name::cold_run(*number)));
         for (name, _) in self.env.storage.list().map_err(from_storage)? {
             if let Some(FileName::Value(_)) = file_name::parse(&name) {
                 linked.push(name);
@@ -38,20 +50,27 @@ impl Database {
         }
         let copy = self.env.storage.link_into(&linked, path).map_err(from_storage)?;
         if let Some(base) = last {
-            let name = file_name::hybrid_segment(base);
-            let to = copy.create(&name).map_err(from_storage)?;
-            let end = firn_format::hybrid::SEGMENT_HEADER_BYTES as u64 + 8 * (state.cut - base);
-            let mut at = 0;
-            while at < end {
-                let mut piece = vec![0; COPY_BYTES.min(end - at) as usize];
-                self.device.read_file(base, at, &mut piece)?;
-                to.write_at(at, &piece).map_err(from_storage)?;
-                at += piece.len() as u64;
-            }
-            to.sync().map_err(from_storage)?;
+            copy_segment(&self.device, (base, state.cut), &*copy, &file_name::hybrid_segment(base))?;
+        }
+        if let Some(base) = cold_last {
+            copy_segment(cold, (base, state.cold.cut), &*copy, &file_name::cold_segment(base))?;
         }
         copy.publish(&file_name::manifest_edit(1), &state.encode_base(1)).map_err(from_storage)?;
         copy.sync_dir().map_err(from_storage)?;
         Ok(DatabaseCopy { path: path.to_owned(), position })
     }
+}
+
+/// Copies the segment from `base` on, as far as `cut`, to file `name` of `copy`, and syncs it.
+fn copy_segment(device: &Device, (base, cut): (u64, u64), copy: &dyn Storage, name: &str) -> Result<()> {
+    let to = copy.create(name).map_err(from_storage)?;
+    let end = SEGMENT_HEADER_BYTES as u64 + 8 * (cut - base);
+    let mut at = 0;
+    while at < end {
+        let mut piece = vec![0; COPY_BYTES.min(end - at) as usize];
+        device.read_file(base, at, &mut piece)?;
+        to.write_at(at, &piece).map_err(from_storage)?;
+        at += piece.len() as u64;
+    }
+    to.sync().map_err(from_storage)
 }

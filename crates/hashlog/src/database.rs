@@ -25,8 +25,8 @@ use crate::values::Values;
 
 /// What sessions and background work share. Composes owners and owns nothing else.
 ///
-/// Lock order: `checkpointing`, then `flushing`, then `manifest`; none is taken beside
-/// `reclaim.access` but for `flushing`; `batches`, then `stripes`.
+/// Lock order: `reclaim.access`, then `checkpointing`, then `flushing`, then `manifest`; `batches`,
+/// then `stripes`.
 #[derive(Debug)]
 pub(crate) struct Database {
     pub(crate) env: Environment,
@@ -94,6 +94,8 @@ pub(crate) struct Counters {
     pub(crate) has_unlogged: AtomicBool,
     pub(crate) compacted_bytes: AtomicU64,
     pub(crate) copied_bytes: AtomicU64,
+    /// Bytes written of runs of the cold log.
+    pub(crate) run_bytes: AtomicU64,
 }
 
 impl Database {

@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use firn_engine::{
-    DatabaseCopy, Engine, Error, ErrorKind, HashStats, Hashed, HashedSession, KEYSPACE_DEFAULT, KeyspaceId,
-    KeyspaceSettings, KeyspaceStats, Ordered, Position, Result, Session, Snapshot, Stats, ValueSource,
-    WriteOptions,
+    ColdStats, DatabaseCopy, Engine, Error, ErrorKind, HashStats, Hashed, HashedSession, KEYSPACE_DEFAULT,
+    KeyspaceId, KeyspaceSettings, KeyspaceStats, Ordered, Position, Result, Session, Snapshot, Stats,
+    ValueSource, WriteOptions,
 };
 use firn_format::hybrid::SEGMENT_HEADER_BYTES;
 use firn_format::manifest::Change;
@@ -93,7 +93,10 @@ impl Database {
         let flushed = self.store.log.markers.flushed.load(Ordering::Acquire);
         let words = segments.first().map_or(0, |first| flushed.saturating_sub(*first));
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let counters = &self.counters;
+        let (counters, cold) = (&self.counters, &self.store.cold);
+        let (cold_segments, _) = cold.device.bases();
+        let cold_words = cold_segments.first().map_or(0, |first| cold.end().saturating_sub(*first));
+        let runs = cold.runs();
         HashStats {
             index_bytes: self.store.index.bytes(),
             resident_bytes: self.store.log.used_bytes(),
@@ -104,6 +107,14 @@ impl Database {
             value_write_bytes_total: count(&self.values.written_bytes),
             compaction_read_bytes_total: count(&counters.compacted_bytes),
             compaction_copy_bytes_total: count(&counters.copied_bytes),
+            cold: ColdStats {
+                segment_count: cold_segments.len() as u64,
+                segment_bytes: 8 * cold_words + (SEGMENT_HEADER_BYTES * cold_segments.len()) as u64,
+                run_entry_count: runs.iter().map(|run| run.entry_count()).sum(),
+                run_bytes: runs.iter().map(|run| run.file_bytes()).sum(),
+                run_write_bytes_total: count(&counters.run_bytes),
+                memory_bytes: cold.memory_bytes(),
+            },
             checkpoint_count: count(&counters.checkpoints),
         }
     }
@@ -234,10 +245,11 @@ impl Engine for HashLog {
             durability: database.env.settings.durability,
             user_write_bytes_total: database.counters.user_write_bytes.load(Ordering::Relaxed),
             log_write_bytes_total: redo.map_or(0, crate::redo::Redo::bytes_total),
-            memory_bytes: hash.index_bytes + hash.resident_bytes + hash.cache_bytes,
+            memory_bytes: hash.index_bytes + hash.resident_bytes + hash.cache_bytes + hash.cold.memory_bytes,
             memory_bytes_max: database.env.settings.memory_bytes,
             log_bytes: redo.map_or(0, crate::redo::Redo::bytes),
-            read_miss_count: database.counters.device_reads.load(Ordering::Relaxed),
+            read_miss_count: database.counters.device_reads.load(Ordering::Relaxed)
+                + database.store.cold.reads.load(Ordering::Relaxed),
             snapshot_count: database.snapshots.count(),
             write_failure: failure.map(ToString::to_string),
             keyspaces: keyspaces.iter().map(stats_of).collect(),

@@ -2,7 +2,10 @@
 
 use std::sync::{Arc, PoisonError, RwLock};
 
-use firn_engine::{CompactionFilter, Error, KeyspaceId, KeyspaceSettings, MergeOperator, Result, Semantics};
+use firn_engine::{
+    CompactionFilter, Error, ErrorKind, KeyspaceId, KeyspaceSettings, Location, MergeOperator, Result,
+    Semantics,
+};
 
 /// Of the ids of keyspaces whose keys all lie in one slot. So every reader of a record knows the
 /// slot, without the settings of its keyspace.
@@ -11,6 +14,16 @@ pub(crate) const ONE_SLOT: u32 = 1 << 31;
 /// The number that a keyspace was given, of which its id is made: each is given once.
 pub(crate) fn number_of_keyspace(id: u32) -> u64 {
     u64::from(id & !ONE_SLOT)
+}
+
+/// Refuses a record of a keyspace that was never made: numbers from `next` on were not given.
+pub(crate) fn check_made(id: u32, next: u64, location: impl FnOnce() -> Location) -> Result<()> {
+    if number_of_keyspace(id) < next {
+        return Ok(());
+    }
+    let message =
+        format!("a record of keyspace {id}, which the manifest does not know: is its newest edit missing?");
+    Err(Error::new(ErrorKind::Corrupt, message).at(location()))
 }
 
 /// One keyspace.

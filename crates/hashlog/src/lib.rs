@@ -35,6 +35,7 @@ mod epoch; // which threads are amid an operation
 mod index; // from hashes to addresses
 mod log; // what is in memory
 mod read_cache; // of records on the device
+mod cold; // records that have left the log
 mod ops; // one operation, one file
 mod device; // what is not
 mod values; // that are too long for a page

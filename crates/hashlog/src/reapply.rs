@@ -159,7 +159,9 @@ impl Reapply<'_> {
     fn take_group(&mut self, group: &[(Key<'_>, &RedoChange<'_>)]) -> Result<()> {
         {
             let (store, _inside) = self.access.enter();
-            group.iter().for_each(|(key, _)| store.prefetch(key.hash));
+            group.iter().for_each(|(key, _)| {
+                let _on_device = store.prefetch(key.hash);
+            });
         }
         for (key, change) in group {
             let age = (change.address, u64::from(change.sequence));

@@ -16,7 +16,7 @@ use firn_storage::Storage;
 
 use crate::device::{Contents, Device, Part};
 use crate::index::{Inserted, KeyHash};
-use crate::keyspaces::number_of_keyspace;
+use crate::keyspaces::check_made;
 use crate::ops::{Access, Key, Store};
 use crate::parallel::Threads;
 use crate::reapply::index_too_small;
@@ -89,13 +89,7 @@ impl Rebuild {
     }
 
     fn check_keyspace(&self, id: u32, location: impl FnOnce() -> Location) -> Result<()> {
-        if number_of_keyspace(id) < self.next_keyspace {
-            return Ok(());
-        }
-        let message = format!(
-            "a record of keyspace {id}, which the manifest does not know: is its newest edit missing?"
-        );
-        Err(Error::new(ErrorKind::Corrupt, message).at(location()))
+        check_made(id, self.next_keyspace, location)
     }
 }
 

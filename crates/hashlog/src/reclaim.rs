@@ -7,16 +7,21 @@
 //! ```
 
 use std::collections::{BTreeSet, VecDeque};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::ops::Access;
 
-/// The progress of compaction through one log.
+/// The progress of compaction through the log and the cold log.
 #[derive(Debug)]
 pub(crate) struct Reclaim {
+    /// Writers are to wait for compaction.
+    pub(crate) is_behind: AtomicBool,
     /// Held by the thread that compacts.
     pub(crate) access: Mutex<Access>,
     state: Mutex<Progress>,
+    /// The progress through the cold log.
+    cold: Mutex<Progress>,
     estimate: Mutex<Option<Estimate>>,
     /// Values that lie alone, to which a copied record and the one that it was copied from lead.
     moved: Mutex<BTreeSet<u64>>,
@@ -47,19 +52,23 @@ pub(crate) struct Progress {
 pub(crate) struct Left {
     /// Where it ends.
     pub(crate) end: u64,
-    /// The copies lie below this address.
-    pub(crate) copies_end: u64,
+    /// Where the log ended when all was copied: what took the place of dead records lies below.
+    pub(crate) log_end: u64,
+    /// Where the cold log ended then.
+    pub(crate) cold_end: u64,
     /// Values that lie alone, and only dead records lead to.
     pub(crate) values: Vec<u64>,
 }
 
 impl Reclaim {
-    /// Of a log that begins at `begin`.
-    pub(crate) fn new(begin: u64, access: Access) -> Self {
-        let state = Progress { compacted: begin, left: VecDeque::new() };
+    /// Of a log and a cold log that begin at these addresses.
+    pub(crate) fn new((begin, cold_begin): (u64, u64), access: Access) -> Self {
+        let begun = |begin| Mutex::new(Progress { compacted: begin, left: VecDeque::new() });
         Self {
+            is_behind: AtomicBool::new(false),
             access: Mutex::new(access),
-            state: Mutex::new(state),
+            state: begun(begin),
+            cold: begun(cold_begin),
             estimate: Mutex::new(None),
             moved: Mutex::default(),
         }
@@ -80,8 +89,14 @@ impl Reclaim {
         self.estimate.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// How far compaction of the log is.
     pub(crate) fn progress(&self) -> MutexGuard<'_, Progress> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How far compaction of the cold log is.
+    pub(crate) fn cold_progress(&self) -> MutexGuard<'_, Progress> {
+        self.cold.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -92,10 +107,11 @@ impl Progress {
         self.left.push_back(left);
     }
 
-    /// What may go now that a checkpoint has all below `cut`, and no snapshot ends before
-    /// `oldest_end`.
-    pub(crate) fn take_removable(&mut self, cut: u64, oldest_end: u64) -> Vec<Left> {
-        let may_go = |left: &Left| left.copies_end <= cut && left.copies_end <= oldest_end;
+    /// What may go now that a checkpoint has all below `cut` and `cold_cut`, and no snapshot ends
+    /// before `oldest_end`.
+    pub(crate) fn take_removable(&mut self, (cut, cold_cut): (u64, u64), oldest_end: u64) -> Vec<Left> {
+        let may_go =
+            |left: &Left| left.log_end <= cut && left.cold_end <= cold_cut && left.log_end <= oldest_end;
         let count = self.left.iter().take_while(|left| may_go(left)).count();
         self.left.drain(..count).collect()
     }
@@ -107,6 +123,6 @@ impl Progress {
 
     /// Whether a checkpoint would let go of something.
     pub(crate) fn waits_for_checkpoint(&self, oldest_end: u64) -> bool {
-        self.left.front().is_some_and(|left| left.copies_end <= oldest_end)
+        self.left.front().is_some_and(|left| left.log_end <= oldest_end)
     }
 }

@@ -22,6 +22,7 @@ use firn_storage::StorageLock;
 use firn_storage::backend::ReadPool;
 use firn_storage::file::manifest::load;
 
+use crate::cold::open_cold;
 use crate::database::{Counters, Database, Environment, Maintenance, Moments};
 use crate::device::Device;
 use crate::epoch::Epochs;
@@ -29,7 +30,7 @@ use crate::error::{from_storage, no_memory};
 use crate::index::Index;
 use crate::keyspaces::{Keyspace, Keyspaces, ONE_SLOT};
 use crate::log::Log;
-use crate::ops::{Access, Store};
+use crate::ops::{Access, Key, Store};
 use crate::parallel::Threads;
 use crate::read_cache::ReadCache;
 use crate::reapply::Again;
@@ -64,17 +65,24 @@ pub(crate) fn open(options: &HashOptions) -> Result<(Arc<Database>, Box<dyn Stor
     let index = Index::new(buckets, Arc::clone(&epochs)).map_err(no_memory)?;
     let log = Log::new((state.begin, state.cut), log_bytes / 8, page_bits).map_err(no_memory)?;
     let keyspaces = open_keyspaces(options, &state)?;
-    let (bases, needless) = segments(options, &state, segment_bits)?;
-    let device = Device::open(&options.storage, (state.database, state.redo), segment_bits, bases)?;
+    let Segments { bases, cold_bases, needless } = segments(options, &state, segment_bits)?;
+    let named: fn(u64) -> String = file_name::hybrid_segment;
+    let identity = (state.database, state.redo);
+    let device = Device::open(&options.storage, identity, segment_bits, (named, bases))?;
+    let (cold, cold_values) = open_cold(&options.storage, &state, cold_bases, &|record| {
+        Key::new(record.keyspace(), record.key()).hash.order()
+    })?;
+    index.set_reserved(cold.memory_bytes());
     let values = Values::new(&options.storage)?;
     let cache = ReadCache::new(read_cache_bytes).map_err(no_memory)?;
     let store =
-        Store { index, log, cache, redo: None, epochs, replaced_values: crate::sync::Mutex::default() };
+        Store { index, log, cache, cold, redo: None, epochs, replaced_values: crate::sync::Mutex::default() };
     let begun = Begun { database: state.database, first: state.redo, through: state.redo_through };
     let (storage, next_keyspace) = (Arc::clone(&options.storage), state.next_number);
     let rebuild = Rebuild { storage, store: Arc::new(store), device, values, begun, next_keyspace };
     let threads = Threads::of(options);
-    let (rebuild, found) = rebuild.read(&threads, (state.begin, state.cut))?;
+    let (rebuild, mut found) = rebuild.read(&threads, (state.begin, state.cut))?;
+    found.of_log.extend(cold_values);
     // All is there and as it should be: only now anything is changed.
     needless.iter().try_for_each(|name| options.storage.remove(name)).map_err(from_storage)?;
     let Rebuild { storage, store, device, values, .. } = rebuild;
@@ -94,7 +102,7 @@ pub(crate) fn open(options: &HashOptions) -> Result<(Arc<Database>, Box<dyn Stor
     let database = Arc::new(Database {
         env: environment(options),
         store,
-        reclaim: Reclaim::new(state.begin, access),
+        reclaim: Reclaim::new((state.begin, state.cold.begin), access),
         device,
         values,
         keyspaces,
@@ -163,19 +171,38 @@ fn load_manifest(options: &HashOptions) -> Result<Manifest> {
     Ok(manifest)
 }
 
-/// The first addresses of the segments that count, and the files of those that a process has begun
-/// behind the cut.
-fn segments(options: &HashOptions, state: &State, segment_bits: u32) -> Result<(Vec<u64>, Vec<String>)> {
-    let (mut bases, mut needless) = (Vec::new(), Vec::new());
+/// Files of the log and the cold log.
+#[derive(Default)]
+struct Segments {
+    /// The first addresses of the log's segments that count.
+    bases: Vec<u64>,
+    /// Those of the cold log's.
+    cold_bases: Vec<u64>,
+    /// What a process has begun behind the cuts, or has not removed any more.
+    needless: Vec<String>,
+}
+
+fn segments(options: &HashOptions, state: &State, segment_bits: u32) -> Result<Segments> {
+    let Segments { mut bases, mut cold_bases, mut needless } = Segments::default();
+    let words = 1 << segment_bits;
+    let is_needed = |base: u64, from: u64, to: u64| base.max(from) < to.min(base + words);
     for (name, _) in options.storage.list().map_err(from_storage)? {
-        if let Some(FileName::HybridSegment(base)) = file_name::parse(&name) {
-            match base.max(state.begin) < state.cut.min(base + (1 << segment_bits)) {
-                true => bases.push(base),
-                false => needless.push(name),
+        match file_name::parse(&name) {
+            Some(FileName::HybridSegment(base)) if is_needed(base, state.begin, state.cut) => {
+                bases.push(base)
             }
+            Some(FileName::ColdSegment(base)) if is_needed(base, state.cold.begin, state.cold.cut) => {
+                cold_bases.push(base);
+            }
+            Some(FileName::ColdRun(number)) if state.cold.runs.contains(&number) => {}
+            Some(FileName::HybridSegment(_) | FileName::ColdSegment(_) | FileName::ColdRun(_)) => {
+                needless.push(name);
+            }
+            _ => {}
         }
     }
-    Ok((bases, needless))
+    cold_bases.sort_unstable();
+    Ok(Segments { bases, cold_bases, needless })
 }
 
 fn open_keyspaces(options: &HashOptions, state: &State) -> Result<Keyspaces> {

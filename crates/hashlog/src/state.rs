@@ -1,10 +1,10 @@
 //! What the manifest of a hashed engine carries.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use firn_format::Position;
-use firn_format::hybrid::ADDRESS_MIN;
-use firn_format::manifest::{Change, EditEncoder, KeyspaceText, ManifestEdit};
+use firn_format::hybrid::{ADDRESS_MIN, COLD_MIN};
+use firn_format::manifest::{Change, ColdChange, EditEncoder, KeyspaceText, ManifestEdit};
 use firn_storage::file::manifest::{self, Content, Edit};
 
 use crate::keyspaces::number_of_keyspace;
@@ -35,6 +35,78 @@ pub(crate) struct State {
     pub(crate) tick_ms: u64,
     /// Name and settings of each keyspace, by id.
     pub(crate) keyspaces: BTreeMap<u32, (String, KeyspaceText)>,
+    pub(crate) cold: ColdState,
+}
+
+/// What there is of a cold log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ColdState {
+    /// It begins here.
+    pub(crate) begin: u64,
+    /// What lies before this address counts, and is on the device.
+    pub(crate) cut: u64,
+    /// Records before this address are in runs.
+    pub(crate) spilled: u64,
+    /// Numbers of the runs.
+    pub(crate) runs: BTreeSet<u64>,
+}
+
+impl Default for ColdState {
+    fn default() -> Self {
+        Self { begin: COLD_MIN, cut: COLD_MIN, spilled: COLD_MIN, runs: BTreeSet::new() }
+    }
+}
+
+impl ColdState {
+    fn restate(&self, push: &mut dyn FnMut(Change)) {
+        let Self { begin, cut, spilled, runs } = self;
+        push(Change::Cold(ColdChange::Cut { address: *cut }));
+        push(Change::Cold(ColdChange::Begin { address: *begin }));
+        runs.iter()
+            .for_each(|number| push(Change::Cold(ColdChange::Run { number: *number, spilled: *spilled })));
+    }
+
+    fn apply(&mut self, change: &ColdChange) -> Result<(), String> {
+        match change {
+            ColdChange::Cut { address } => self.cut(*address),
+            ColdChange::Begin { address } => self.begin(*address),
+            ColdChange::Run { number, spilled } => self.add_run(*number, *spilled),
+            ColdChange::DropRun { number } => self.drop_run(*number),
+        }
+    }
+
+    fn cut(&mut self, address: u64) -> Result<(), String> {
+        if address < self.cut {
+            return Err(format!("the cold log ends at {}, and cannot at {address}", self.cut));
+        }
+        self.cut = address;
+        Ok(())
+    }
+
+    fn begin(&mut self, address: u64) -> Result<(), String> {
+        if address < self.begin || address > self.cut {
+            let Self { begin, cut, .. } = self;
+            return Err(format!("the cold log lies from {begin} to {cut}, and cannot begin at {address}"));
+        }
+        self.begin = address;
+        Ok(())
+    }
+
+    fn add_run(&mut self, number: u64, spilled: u64) -> Result<(), String> {
+        if spilled < self.spilled || spilled > self.cut || !self.runs.insert(number) {
+            let Self { spilled: before, cut, .. } = self;
+            return Err(format!("run {number} up to {spilled}, of a cold log from {before} to {cut}"));
+        }
+        self.spilled = spilled;
+        Ok(())
+    }
+
+    fn drop_run(&mut self, number: u64) -> Result<(), String> {
+        match self.runs.remove(&number) {
+            true => Ok(()),
+            false => Err(format!("there is no run {number} to drop")),
+        }
+    }
 }
 
 impl Default for State {
@@ -50,6 +122,7 @@ impl Default for State {
             given: Position(0),
             tick_ms: 0,
             keyspaces: BTreeMap::new(),
+            cold: ColdState::default(),
         }
     }
 }
@@ -66,6 +139,7 @@ impl State {
         push(Change::HybridBegin { address: self.begin });
         push(Change::HybridCut { address: self.cut, redo: self.redo });
         push(Change::RedoBegun { redo: self.redo_through });
+        self.cold.restate(push);
         push(Change::NextNumber(self.next_number));
         push(Change::PositionsGiven { position: self.given });
         push(Change::Tick { ms: self.tick_ms });
@@ -103,6 +177,7 @@ impl Content for State {
             Change::NextNumber(number) => self.next_number = self.next_number.max(*number),
             Change::PositionsGiven { position } => self.given = *position,
             Change::Tick { ms } => self.tick_ms = self.tick_ms.max(*ms),
+            Change::Cold(change) => self.cold.apply(change)?,
             Change::TakeOver { .. } => {}
             other => {
                 return Err(format!(

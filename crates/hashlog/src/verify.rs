@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   manifest edits ─► state ─┬─► segments, begin to cut: headers, records      (log.rs)
+//!                            ├─► cold log, and what finds its records     (cold.rs)
 //!     (manifest.rs)          ├─► redo logs from the cut on: entries, changes    (redo.rs)
 //!                            └─► values of the newest records: length, checksum (values.rs)
 //! ```
@@ -9,6 +10,7 @@
 //! without what is damaged. This walk shares decoders with recovery, but not its decisions: so a
 //! mistake in one shows in the other.
 
+mod cold;
 mod log;
 mod manifest;
 mod redo;
@@ -58,6 +60,7 @@ pub fn verify(storage: &Arc<dyn Storage>, progress: &mut dyn FnMut(VerifyProgres
         verifier.report.keyspaces = state.keyspaces.values().map(|(name, _)| name.clone()).collect();
         verifier.report.totals.keyspaces = state.keyspaces.len() as u64;
         let mut references = References::default();
+        verifier.check_cold(&state, &mut references);
         verifier.check_segments(&state, &mut references);
         verifier.check_redo_logs(&state, &mut references);
         verifier.check_values(&references);
@@ -145,6 +148,8 @@ impl Verifier<'_> {
                         | FileName::Combiner
                         | FileName::ManifestEdit(_)
                         | FileName::HybridSegment(_)
+                        | FileName::ColdSegment(_)
+                        | FileName::ColdRun(_)
                         | FileName::Redo { .. }
                         | FileName::Value(_)
                 )

@@ -140,6 +140,10 @@ impl Stats {
         subject.count("checkpoints", hash.checkpoint_count);
         subject.bytes("compacted", hash.compaction_read_bytes_total);
         subject.bytes("  of it copied", hash.compaction_copy_bytes_total);
+        subject.sized("cold segments on disk", hash.cold.segment_count, hash.cold.segment_bytes);
+        subject.bytes("  found by runs of", hash.cold.run_bytes);
+        subject.bytes("  written to runs", hash.cold.run_write_bytes_total);
+        subject.bytes("  memory for them", hash.cold.memory_bytes);
         subject
     }
 

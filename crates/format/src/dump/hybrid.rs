@@ -8,7 +8,7 @@ pub use crate::hybrid::segment::SEGMENT_MAGIC;
 
 use crate::dump::{Dumped, Lines, Shown};
 use crate::error::Error;
-use crate::hybrid::cold_run::{RUN_PAGE_BYTES, RunHeader, RunTail, decode_page};
+use crate::hybrid::cold_run::{RUN_PAGE_BYTES, RunHeader, RunPage, RunTail};
 use crate::hybrid::image::{open_record, shape_at};
 use crate::hybrid::record::Shape;
 use crate::hybrid::redo::{
@@ -139,12 +139,12 @@ pub fn dump_run(bytes: &[u8], lines: &mut Lines<'_>) -> Dumped {
     for page in 0..header.pages() {
         let at = (1 + page as usize) * RUN_PAGE_BYTES;
         let found = bytes.get(at..at + RUN_PAGE_BYTES).unwrap_or_default();
-        let entries = match decode_page(page, found) {
-            Ok(entries) => entries,
+        let page = match RunPage::decode(page, found.to_vec()) {
+            Ok(page) => page,
             Err(error) => return Ok(Some(error.based(at))),
         };
-        lines.line(at, 8, "page", format_args!("{} entries", entries.len()))?;
-        for (index, entry) in entries.iter().enumerate() {
+        lines.line(at, 8, "page", format_args!("{} entries", page.count()))?;
+        for (index, entry) in page.entries().enumerate() {
             let (order, address, words) = (entry.order, entry.place.address(), entry.place.words());
             let at = at + 8 + 16 * index;
             lines.line(at, 16, "entry", format_args!("order {order:016x}, {words} words at {address}"))?;

@@ -4,6 +4,7 @@ use std::fmt;
 
 use crate::bytes::Reader;
 use crate::dump::{Dumped, Lines, Shown};
+use crate::manifest::ColdChange;
 use crate::manifest::{
     BlobSegmentMeta, Change, EDIT_HEADER_BYTES, EDIT_MAGIC, KeyspaceText, ManifestEdit, RelocationTarget,
     TableMeta,
@@ -69,12 +70,16 @@ fn dump_hashed(
         Change::HybridBegin { address } => line("HybridBegin", format_args!("at address {address}")),
         Change::PositionsGiven { position } => line("PositionsGiven", format_args!("below {position}")),
         Change::RedoBegun { redo } => line("RedoBegun", format_args!("redo logs up to generation {redo}")),
-        Change::ColdCut { address } => line("ColdCut", format_args!("cold log up to address {address}")),
-        Change::ColdBegin { address } => line("ColdBegin", format_args!("cold log from address {address} on")),
-        Change::ColdRun { number, spilled } => {
+        Change::Cold(ColdChange::Cut { address }) => {
+            line("ColdCut", format_args!("cold log up to address {address}"))
+        }
+        Change::Cold(ColdChange::Begin { address }) => {
+            line("ColdBegin", format_args!("cold log from address {address} on"))
+        }
+        Change::Cold(ColdChange::Run { number, spilled }) => {
             line("ColdRun", format_args!("run {number}, addresses before {spilled} are in runs"))
         }
-        Change::DropColdRun { number } => line("DropColdRun", format_args!("run {number}")),
+        Change::Cold(ColdChange::DropRun { number }) => line("DropColdRun", format_args!("run {number}")),
         _ => Ok(()),
     }
 }
@@ -148,10 +153,7 @@ fn dump_change(change: &Change, offset: usize, size: usize, lines: &mut Lines<'_
         | Change::HybridBegin { .. }
         | Change::PositionsGiven { .. }
         | Change::RedoBegun { .. }
-        | Change::ColdCut { .. }
-        | Change::ColdBegin { .. }
-        | Change::ColdRun { .. }
-        | Change::DropColdRun { .. } => dump_hashed(change, &mut line),
+        | Change::Cold(_) => dump_hashed(change, &mut line),
         Change::CleanEnd { position } => line("CleanEnd", format_args!("log position {position}")),
         Change::Hides { file, bytes } => line("Hides", format_args!("file {file} bytes {bytes}")),
         Change::Superseded { file, thousandths } => {

@@ -18,12 +18,14 @@
 //!              tail:
 //!                first order of each page, u64 LE
 //!                count of values u64 LE, then of each: address u64 LE, number u64 LE
+//!                count of segments u64 LE, then of each: first address u64 LE, words u64 LE
 //!                bytes of the filter u64 LE, then the filter (see `crate::filter`)
 //! ```
 //! An entry's *order* is the key's hash with its parts in the order in which keys are scanned. Its
 //! *place* is the address of a record, 45 bits, and above them how many words the record has, 19
 //! bits: 0 for one that is dead, a tombstone, or too long for that. Entries of one order are newest
-//! first. *Values* are the files that records of the run refer to.
+//! first. *Values* are the files that records of the run refer to; *segments* say how many words of
+//! each are those of records that were the newest of their order.
 //! Since: FormatVersion::V1. Golden: golden/cold-run-v1-*.{bin,txt}.
 
 use crate::bytes::Reader;
@@ -194,25 +196,71 @@ pub fn encode_page(number: u64, entries: &[ColdEntry]) -> Vec<u8> {
     }
     out.resize(RUN_PAGE_BYTES, 0);
     let checksum = page_checksum(number, &out);
-    out[..4].copy_from_slice(&checksum.to_le_bytes());
+    if let Some(to) = out.first_chunk_mut() {
+        *to = checksum.to_le_bytes();
+    }
     out
 }
 
-/// The entries of page `number`, in their order.
-///
-/// # Errors
-/// The checksum does not match, or there are more entries than a page holds.
-pub fn decode_page(number: u64, bytes: &[u8]) -> Result<Vec<ColdEntry>> {
-    let mut fields = Reader::new(bytes, 0);
-    let (found, count) = (fields.u32()?, fields.u32()?);
-    let expected = page_checksum(number, bytes);
-    if found != expected {
-        return Err(Error::new(0, format!("page checksum {expected:08x}"), format!("{found:08x}")));
+/// A page that matches its checksum.
+#[derive(Clone, Debug)]
+pub struct RunPage {
+    bytes: Vec<u8>,
+    count: usize,
+}
+
+impl RunPage {
+    /// Page `number`, which `bytes` are.
+    ///
+    /// # Errors
+    /// The checksum does not match, or there are more entries than a page holds.
+    pub fn decode(number: u64, bytes: Vec<u8>) -> Result<Self> {
+        let mut fields = Reader::new(&bytes, 0);
+        let (found, count) = (fields.u32()?, fields.u32()? as usize);
+        let expected = page_checksum(number, &bytes);
+        if found != expected {
+            return Err(Error::new(0, format!("page checksum {expected:08x}"), format!("{found:08x}")));
+        }
+        if count > RUN_PAGE_ENTRIES || bytes.len() != RUN_PAGE_BYTES {
+            let expected = format!("a page of at most {RUN_PAGE_ENTRIES} entries");
+            return Err(Error::new(4, expected, format!("{count} in {} bytes", bytes.len())));
+        }
+        Ok(Self { bytes, count })
     }
-    if count as usize > RUN_PAGE_ENTRIES {
-        return Err(Error::new(4, format!("at most {RUN_PAGE_ENTRIES} entries"), format!("{count}")));
+
+    /// How many entries there are.
+    pub fn count(&self) -> usize {
+        self.count
     }
-    (0..count).map(|_| Ok(ColdEntry { order: fields.u64()?, place: ColdPlace(fields.u64()?) })).collect()
+
+    /// Entry `index`, which is less than the count.
+    pub fn entry(&self, index: usize) -> ColdEntry {
+        let at = PAGE_HEAD_BYTES + ENTRY_BYTES * index;
+        ColdEntry { order: self.word(at), place: ColdPlace(self.word(at + 8)) }
+    }
+
+    /// All entries, in their order.
+    pub fn entries(&self) -> impl Iterator<Item = ColdEntry> + '_ {
+        (0..self.count).map(|index| self.entry(index))
+    }
+
+    /// Entries whose orders are in `from..=to`, in their order.
+    pub fn between(&self, from: u64, to: u64) -> impl Iterator<Item = ColdEntry> + '_ {
+        let (mut first, mut end) = (0, self.count);
+        while first < end {
+            let middle = first.midpoint(end);
+            match self.entry(middle).order < from {
+                true => first = middle + 1,
+                false => end = middle,
+            }
+        }
+        (first..self.count).map(|index| self.entry(index)).take_while(move |entry| entry.order <= to)
+    }
+
+    fn word(&self, at: usize) -> u64 {
+        let word = self.bytes.get(at..).and_then(<[u8]>::first_chunk);
+        word.map_or(0, |word| u64::from_le_bytes(*word))
+    }
 }
 
 fn page_checksum(number: u64, page: &[u8]) -> u32 {
@@ -226,6 +274,8 @@ pub struct RunTail {
     pub fences: Vec<u64>,
     /// Values that lie alone: the address of the record that refers to one, and its number.
     pub values: Vec<(u64, u64)>,
+    /// Segments: the first address of one, and how many of its words are newest.
+    pub segments: Vec<(u64, u64)>,
     /// A filter over [`filter_hash_of`] of all orders.
     pub filter: Vec<u8>,
 }
@@ -236,11 +286,13 @@ impl RunTail {
         let mut out = Vec::with_capacity(8 * self.fences.len() + 16 * self.values.len() + self.filter.len());
         let mut put = |number: u64| out.extend_from_slice(&number.to_le_bytes());
         self.fences.iter().copied().for_each(&mut put);
-        put(self.values.len() as u64);
-        self.values.iter().for_each(|(address, number)| {
-            put(*address);
-            put(*number);
-        });
+        for pairs in [&self.values, &self.segments] {
+            put(pairs.len() as u64);
+            pairs.iter().for_each(|(address, number)| {
+                put(*address);
+                put(*number);
+            });
+        }
         put(self.filter.len() as u64);
         out.extend_from_slice(&self.filter);
         out
@@ -259,8 +311,8 @@ impl RunTail {
         }
         let mut fields = Reader::new(bytes, offset);
         let fences = (0..header.pages()).map(|_| fields.u64()).collect::<Result<_>>()?;
-        let count = fields.u64()?;
-        let values = (0..count).map(|_| Ok((fields.u64()?, fields.u64()?))).collect::<Result<_>>()?;
+        let values = pairs(&mut fields)?;
+        let segments = pairs(&mut fields)?;
         let filter_bytes = usize::try_from(fields.u64()?).unwrap_or(usize::MAX);
         let filter = fields.take(filter_bytes)?.to_vec();
         if !filter.is_empty() {
@@ -269,6 +321,12 @@ impl RunTail {
         if !fields.is_empty() {
             return Err(Error::new(fields.offset(), "the end of a run", "more bytes"));
         }
-        Ok(Self { fences, values, filter })
+        Ok(Self { fences, values, segments, filter })
     }
+}
+
+/// Pairs of numbers, with their count before them.
+fn pairs(fields: &mut Reader<'_>) -> Result<Vec<(u64, u64)>> {
+    let count = fields.u64()?;
+    (0..count).map(|_| Ok((fields.u64()?, fields.u64()?))).collect()
 }

@@ -66,6 +66,7 @@ use crate::file_name;
 use crate::hybrid::{ADDRESS_BITS, ADDRESS_MAX};
 use crate::key::{POSITION_END, Position};
 use crate::manifest::blobs::{BlobSegmentMeta, RelocationTarget, segment_number};
+use crate::manifest::cold::ColdChange;
 use crate::manifest::keyspace::KeyspaceText;
 use crate::manifest::table::TableMeta;
 use crate::table::ReferenceSet;
@@ -288,29 +289,12 @@ pub enum Change {
         /// The last generation of redo logs that may hold entries.
         redo: u64,
     },
-    /// The cold log lies on the device up to an address.
-    ColdCut {
-        /// One past the last word that counts.
-        address: u64,
-    },
-    /// The cold log begins here: what lies before is not needed any more.
-    ColdBegin {
-        /// The oldest word.
-        address: u64,
-    },
-    /// A run of the cold log's index is there.
-    ColdRun {
-        /// It is newer than those with lower numbers.
-        number: u64,
-        /// Records of the cold log before this address are in runs.
-        spilled: u64,
-    },
-    /// A run of the cold log's index is in another one now, or was dead.
-    DropColdRun {
-        /// Its number.
-        number: u64,
-    },
+    /// Of the cold log.
+    Cold(ColdChange),
 }
+
+/// Tags that this release reads.
+const TAGS: &str = "a change of tag 1 to 19, 64 to 71, 96 to 100 or 104 to 107";
 
 impl Change {
     /// The number that stands for this kind of change.
@@ -348,10 +332,7 @@ impl Change {
             Change::HybridBegin { .. } => 98,
             Change::PositionsGiven { .. } => 99,
             Change::RedoBegun { .. } => 100,
-            Change::ColdCut { .. } => 104,
-            Change::ColdBegin { .. } => 105,
-            Change::ColdRun { .. } => 106,
-            Change::DropColdRun { .. } => 107,
+            Change::Cold(change) => change.tag(),
         }
     }
 
@@ -385,10 +366,7 @@ impl Change {
             | Change::HybridCut { .. }
             | Change::HybridBegin { .. }
             | Change::RedoBegun { .. }
-            | Change::ColdCut { .. }
-            | Change::ColdBegin { .. }
-            | Change::ColdRun { .. }
-            | Change::DropColdRun { .. } => self.encode_hashed(out),
+            | Change::Cold(_) => self.encode_hashed(out),
             Change::RemoveTable { file } => put_table(file, out),
             Change::MoveTable { file, level, run } => {
                 put_table(file, out);
@@ -448,12 +426,7 @@ impl Change {
             }
             Change::HybridBegin { address } => varint::encode(*address, out),
             Change::RedoBegun { redo } => varint::encode(*redo, out),
-            Change::ColdCut { address } | Change::ColdBegin { address } => varint::encode(*address, out),
-            Change::ColdRun { number, spilled } => {
-                varint::encode(*number, out);
-                varint::encode(*spilled, out);
-            }
-            Change::DropColdRun { number } => varint::encode(*number, out),
+            Change::Cold(change) => change.encode(out),
             _ => {}
         }
     }
@@ -528,14 +501,11 @@ impl Change {
             98 => Change::HybridBegin { address: address(fields)? },
             99 => Change::PositionsGiven { position: position(fields)? },
             100 => Change::RedoBegun { redo: fields.number()? },
-            104 => Change::ColdCut { address: address(fields)? },
-            105 => Change::ColdBegin { address: address(fields)? },
-            106 => Change::ColdRun { number: fields.number()?, spilled: address(fields)? },
-            107 => Change::DropColdRun { number: fields.number()? },
+            104..=107 => Change::Cold(ColdChange::decode(tag, fields)?),
             _ => {
                 let what = reserved(tag).unwrap_or("unknown");
                 let found = format!("tag {tag} ({what}; written by a newer Firn: upgrade to read it)");
-                return Err(Error::new(offset, "a change of tag 1 to 19, 64 to 71, 96 to 100 or 104 to 107", found));
+                return Err(Error::new(offset, TAGS, found));
             }
         })
     }
@@ -562,8 +532,8 @@ pub(super) fn position(fields: &mut Reader<'_>) -> Result<Position> {
     Ok(Position(number))
 }
 
-/// An address of the hybrid log.
-fn address(fields: &mut Reader<'_>) -> Result<u64> {
+/// An address of the hybrid log, or of the cold one.
+pub(super) fn address(fields: &mut Reader<'_>) -> Result<u64> {
     let offset = fields.offset();
     match fields.number()? {
         address @ ..=ADDRESS_MAX => Ok(address),

@@ -108,10 +108,10 @@ fn changes() -> Vec<Change> {
         Change::HybridBegin { address: 0 },
         Change::PositionsGiven { position },
         Change::RedoBegun { redo: 0 },
-        Change::ColdCut { address: 0 },
-        Change::ColdBegin { address: 0 },
-        Change::ColdRun { number: 0, spilled: 0 },
-        Change::DropColdRun { number: 0 },
+        Change::Cold(firn_format::manifest::ColdChange::Cut { address: 0 }),
+        Change::Cold(firn_format::manifest::ColdChange::Begin { address: 0 }),
+        Change::Cold(firn_format::manifest::ColdChange::Run { number: 0, spilled: 0 }),
+        Change::Cold(firn_format::manifest::ColdChange::DropRun { number: 0 }),
     ]
 }
 

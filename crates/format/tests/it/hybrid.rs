@@ -3,7 +3,7 @@
 use firn_format::dump::{self, Dumped};
 use firn_format::filter;
 use firn_format::hybrid::cold_run::{
-    ColdEntry, ColdPlace, RUN_PAGE_BYTES, RUN_PAGE_ENTRIES, RunHeader, RunTail, decode_page, encode_page,
+    ColdEntry, ColdPlace, RUN_PAGE_BYTES, RUN_PAGE_ENTRIES, RunHeader, RunPage, RunTail, encode_page,
     filter_hash_of,
 };
 use firn_format::hybrid::image::{open_record, seal_record, shape_at};
@@ -156,6 +156,7 @@ fn run() -> Vec<u8> {
     let tail = RunTail {
         fences: vec![3],
         values: vec![(COLD_MIN + 40, 12)],
+        segments: vec![(COLD_MIN, 12)],
         filter: filter::build(&hashes, 10),
     };
     let tail = tail.encode();
@@ -175,7 +176,8 @@ fn decode_run(bytes: &[u8]) -> Result<String> {
     for page in 0..header.pages() {
         let at = (1 + page as usize) * RUN_PAGE_BYTES;
         let bytes = bytes.get(at..at + RUN_PAGE_BYTES).unwrap_or_default();
-        found += &format!("\n{:?}", decode_page(page, bytes)?);
+        let page = RunPage::decode(page, bytes.to_vec())?;
+        found += &format!("\n{:?}", page.entries().collect::<Vec<_>>());
     }
     let tail = bytes.get(header.tail_at() as usize..).unwrap_or_default();
     found += &format!("\n{:?}", RunTail::decode(&header, tail)?);
@@ -184,12 +186,16 @@ fn decode_run(bytes: &[u8]) -> Result<String> {
 
 #[test]
 fn a_full_page_of_a_run_comes_back() {
-    let entry = |at: usize| ColdEntry { order: at as u64, place: ColdPlace::new(COLD_MIN + at as u64, 1 << 19) };
+    let entry =
+        |at: usize| ColdEntry { order: at as u64, place: ColdPlace::new(COLD_MIN + at as u64, 1 << 19) };
     let entries: Vec<ColdEntry> = (0..RUN_PAGE_ENTRIES).map(entry).collect();
     let page = encode_page(7, &entries);
     assert_eq!(page.len(), RUN_PAGE_BYTES);
-    assert_eq!(decode_page(7, &page), Ok(entries));
-    assert!(decode_page(8, &page).is_err(), "another page");
+    assert!(RunPage::decode(8, page.clone()).is_err(), "another page");
+    let page = RunPage::decode(7, page).expect("a page");
+    assert!(page.entries().eq(entries.iter().copied()));
+    assert!(page.between(17, 19).eq(entries[17..20].iter().copied()));
+    assert_eq!(page.between(u64::MAX, u64::MAX).count(), 0);
     assert_eq!(ColdPlace::new(COLD_MIN, 1 << 19).words(), 0, "too long to say");
 }
 

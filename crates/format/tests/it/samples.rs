@@ -82,10 +82,10 @@ pub(crate) fn samples() -> Vec<Sample> {
         "manifest-edit-v1-cold",
         false,
         vec![
-            Change::ColdCut { address: (1 << 44) + 77 },
-            Change::ColdBegin { address: 1 << 44 },
-            Change::ColdRun { number: 5, spilled: (1 << 44) + 70 },
-            Change::DropColdRun { number: 4 },
+            Change::Cold(firn_format::manifest::ColdChange::Cut { address: (1 << 44) + 77 }),
+            Change::Cold(firn_format::manifest::ColdChange::Begin { address: 1 << 44 }),
+            Change::Cold(firn_format::manifest::ColdChange::Run { number: 5, spilled: (1 << 44) + 70 }),
+            Change::Cold(firn_format::manifest::ColdChange::DropRun { number: 4 }),
         ],
     ));
     samples.push(home());

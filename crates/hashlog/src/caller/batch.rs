@@ -136,6 +136,9 @@ impl Caller {
     /// Waits until there seems to be memory for all records; `false` if that may not be waited for.
     fn has_room(&self, ready: &[Ready<'_>]) -> Result<bool> {
         self.database.store.catch_up().inspect_err(|error| self.database.note_final(error))?;
+        if !self.keeps_pace()? {
+            return Ok(false);
+        }
         let log = &self.database.store.log;
         // A batch that memory could never hold at once goes through it page by page.
         let words = words_of(ready).min(log.tail.page_words());

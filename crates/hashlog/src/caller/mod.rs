@@ -18,6 +18,7 @@ use firn_engine::{
     Durability, Error, ErrorKind, KeyspaceId, Op, OpKind, Position, ReadAt, Result, check_value_bytes,
 };
 
+use crate::compact::Compaction;
 use crate::database::Database;
 use crate::epoch::Inside;
 use crate::ops::{Access, Attempt, Key, Store, operand_of, parts_of, reference_of};
@@ -71,10 +72,25 @@ impl Caller {
         &mut self,
         mut attempt: impl FnMut(&Store, &Inside<'_>) -> Attempt<T>,
     ) -> Result<Tried<(Position, T)>> {
+        if !self.keeps_pace()? {
+            return Ok(Tried::MustWait);
+        }
         let snapshots = &self.database.snapshots;
         try_until_done(&self.database, &mut self.access, self.may_wait, |store, inside| {
             attempt(store, inside).map(|result| (snapshots.next(), result))
         })
+    }
+
+    /// Waits for compaction, where that is behind; `false` if this caller may not.
+    #[inline]
+    fn keeps_pace(&self) -> Result<bool> {
+        if !self.database.reclaim.is_behind.load(Ordering::Relaxed) {
+            return Ok(true);
+        }
+        if self.may_wait {
+            Compaction::of(&self.database).wait()?;
+        }
+        Ok(self.may_wait)
     }
 
     /// As which this writes to the redo log.
@@ -251,6 +267,9 @@ fn try_until_done<T>(
                 if !may_wait {
                     database.maintenance.schedule.wake();
                     return Ok(Tried::MustWait);
+                }
+                if database.maintenance.schedule.is_manual() {
+                    Compaction::of(database).note_pace();
                 }
                 database.wait_for_room(beyond)?;
             }

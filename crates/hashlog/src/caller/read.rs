@@ -26,8 +26,8 @@ impl Caller {
     #[inline]
     pub(crate) fn look_up(&mut self, key: Key<'_>, end: u64, out: &mut Vec<u8>) -> Result<(Looked, Seen)> {
         match self.attempt(|store, _inside| store.read(key, end, out))? {
-            Tried::Done(None) => return Ok((Looked::Nothing, Seen::Nothing)),
-            Tried::Done(Some((content, seen))) => {
+            Tried::Done((None, seen)) => return Ok((Looked::Nothing, seen)),
+            Tried::Done((Some(content), seen)) => {
                 if content.is_tombstone {
                     out.clear();
                     return Ok((Looked::Nothing, seen));
@@ -41,11 +41,11 @@ impl Caller {
                 }
             }
             Tried::OnDevice => {}
-            Tried::MustWait => return Ok((Looked::MustWait, Seen::Nothing)),
+            Tried::MustWait => return Ok((Looked::MustWait, Seen::Absent { moves: 0 })),
         }
         if !self.may_wait {
             out.clear();
-            return Ok((Looked::MustWait, Seen::Nothing));
+            return Ok((Looked::MustWait, Seen::Absent { moves: 0 }));
         }
         let mut chain = Chain { database: &self.database, access: &mut self.access };
         let (resolved, seen) = chain.resolve(key, end)?;
@@ -62,13 +62,15 @@ impl Caller {
     }
 
     /// Loads what lookups of `keys` touch first: the bucket of each, then the record that it leads
-    /// to.
+    /// to, also from the device. Does not wait for that.
     pub(crate) fn prefetch(&mut self, keyspace: KeyspaceId, keys: &[&[u8]]) {
         let (store, _inside) = self.access.enter();
         let hash = |key: &&[u8]| Key::new(keyspace.0, key).hash;
         keys.iter().for_each(|key| store.index.prefetch(hash(key)));
         for key in keys {
-            store.prefetch(hash(key));
+            if let Some(address) = store.prefetch(hash(key)) {
+                self.database.device.will_read(address);
+            }
         }
     }
 
@@ -100,6 +102,9 @@ impl Caller {
         let end = self.end_of(at)?;
         if end != u64::MAX || keys.len() < 2 {
             return Ok(self.read_all(end, keyspace, keys, out, &mut Vec::new())?.then_some(()));
+        }
+        if self.may_wait {
+            self.prefetch(keyspace, keys);
         }
         let mut seen = Vec::new();
         for _ in 0..TRIES_MAX {

@@ -5,6 +5,7 @@
 //!     record of another keyspace: passed
 //!     newest record of a key: given, unless it is a tombstone or has expired
 //!     older record of a key that was seen: passed
+//!   then the tag's records in the cold log, likewise
 //! ```
 //! A chain is followed to its end, each step within an epoch of its own: links never change. What
 //! comes in front of it meanwhile is not seen. Where the log's begin has moved meanwhile, what the
@@ -13,9 +14,11 @@
 use std::ops::Range;
 
 use firn_engine::{HashBatch, HashCursor, HashScan, ReadAt, Result};
+use firn_format::hybrid::cold_run::ColdEntry;
 
 use super::{Caller, Looked};
-use crate::index::{KeyHash, SLOTS};
+use crate::device::DeviceRecord;
+use crate::index::{Entry, KeyHash, SLOTS};
 use crate::keyspaces::ONE_SLOT;
 use crate::log::Content;
 use crate::ops::Key;
@@ -48,6 +51,17 @@ struct Found {
     next: u64,
 }
 
+impl Found {
+    /// Holds what `record` says, and answers what it is.
+    fn take(&mut self, record: &DeviceRecord) -> Content {
+        self.keyspace = record.keyspace();
+        self.key = record.key().to_vec();
+        self.value = record.value().to_vec();
+        self.next = record.link().previous();
+        record.content()
+    }
+}
+
 /// What lies at an address of a chain.
 enum Step {
     Record(Content),
@@ -66,6 +80,19 @@ enum Followed {
     /// A value that lies alone is not where this says.
     Gone(Vec<u8>),
 }
+
+/// One chain, as a scan found it.
+struct Chained {
+    slot: usize,
+    tag: u16,
+    /// Its newest record in the log; 0 if there is none.
+    top: u64,
+    /// Records of its tag in the cold log, the newest first of those that have one hash.
+    cold: Vec<ColdEntry>,
+}
+
+/// Records of the cold log that are looked for together.
+const COLD_ENTRIES: u64 = 512;
 
 /// The slots that keys of a keyspace may lie in.
 fn slots_of(keyspace: u32) -> Range<usize> {
@@ -95,26 +122,25 @@ impl Caller {
         let slots = slots_of(scan.keyspace.0);
         let from = (usize::from(scan.from.slot()), scan.from.hash());
         let (mut slot, mut tag) = from.max((slots.start, 0));
-        let (mut entries, mut chains) = (Vec::new(), Vec::new());
         while slot < slots.end {
-            let next_tag = {
-                let (store, _inside) = self.access.enter();
-                let next_tag = store.index.entries_from(slot, tag, &mut entries);
-                chains.clear();
-                chains.extend(entries.iter().map(|entry| (entry.tag(), store.top(*entry))));
-                next_tag
-            };
+            if !self.may_wait && !self.database.store.cold.is_empty() {
+                let place = HashCursor::new(slot as u16, tag);
+                let is_any = !out.records().is_empty() || place > Some(scan.from);
+                out.end(place);
+                return Ok(is_any.then_some(()));
+            }
+            let (chains, next_tag) = self.chains_from(slot, tag)?;
             // Of a slot without keys nothing is read but where its run would be.
-            patience.pass(usize::from(next_tag.is_some() || !entries.is_empty()));
-            for (tag, top) in &chains {
+            patience.pass(usize::from(next_tag.is_some() || !chains.is_empty()));
+            for chained in chains {
                 let is_full = out.records().len() >= scan.limit.records.max(1)
                     || !out.records().is_empty() && out.records().data_bytes() >= scan.limit.bytes;
-                let place = HashCursor::new(slot as u16, *tag);
+                let place = HashCursor::new(slot as u16, chained.tag);
                 if is_full || patience.left == 0 {
                     out.end(place);
                     return Ok(Some(()));
                 }
-                if !self.give_chain((slot, *tag, *top), (scan, end), &mut patience, out)? {
+                if !self.give_chain(chained, (scan, end), &mut patience, out)? {
                     let is_any = !out.records().is_empty() || place > Some(scan.from);
                     out.end(place);
                     return Ok(is_any.then_some(()));
@@ -130,49 +156,101 @@ impl Caller {
         Ok(Some(()))
     }
 
+    /// Some chains of `slot` from `tag` on, in the order of their tags, and the first tag behind
+    /// them; `None` behind the last one.
+    fn chains_from(&mut self, slot: usize, tag: u16) -> Result<(Vec<Chained>, Option<u16>)> {
+        let mut entries = Vec::new();
+        let mut chains = Vec::new();
+        let mut next_tag = {
+            let (store, _inside) = self.access.enter();
+            let next_tag = store.index.entries_from(slot, tag, &mut entries);
+            let chain = |entry: &Entry| {
+                let (tag, top) = (entry.tag(), store.top(*entry));
+                Chained { slot, tag, top, cold: Vec::new() }
+            };
+            chains.extend(entries.iter().map(chain));
+            next_tag
+        };
+        // Looked at after the log: what leaves the log meanwhile is there.
+        let cold = &self.database.store.cold;
+        if cold.is_empty() {
+            return Ok((chains, next_tag));
+        }
+        let tags = (COLD_ENTRIES << 16) / cold.entries_of_slots(SLOTS as u64).max(COLD_ENTRIES);
+        let step = tag.checked_add(u16::try_from(tags).unwrap_or(u16::MAX).max(1));
+        next_tag = next_tag.into_iter().chain(step).min();
+        let last_tag = next_tag.map_or(u16::MAX, |next| next - 1);
+        chains.retain(|chained| chained.tag <= last_tag);
+        let (from, to) = (KeyHash::orders_of(slot, tag).0, KeyHash::orders_of(slot, last_tag).1);
+        for entry in cold.entries(from, to)? {
+            let tag = KeyHash::tag_of(entry.order);
+            let at = chains.partition_point(|chained| chained.tag < tag);
+            if chains.get(at).is_none_or(|chained| chained.tag != tag) {
+                chains.insert(at, Chained { slot, tag, top: 0, cold: Vec::new() });
+            }
+            chains[at].cold.push(entry);
+        }
+        Ok((chains, next_tag))
+    }
+
     /// Adds the records of one chain; `false` if it would have to be waited for, and none was
     /// added.
     fn give_chain(
         &mut self,
-        (slot, tag, mut top): (usize, u16, u64),
+        mut chained: Chained,
         (scan, end): (&HashScan, u64),
         patience: &mut Patience,
         out: &mut HashBatch,
     ) -> Result<bool> {
         let count = out.records().len();
+        let (slot, tag) = (chained.slot, chained.tag);
         loop {
-            match self.follow_chain(top, (scan, end), patience, out)? {
+            match self.follow_chain(&chained, (scan, end), patience, out)? {
                 Followed::ToItsEnd => return Ok(true),
                 Followed::MustWait => {
                     out.truncate(count);
                     return Ok(false);
                 }
                 Followed::Again => {}
-                Followed::Gone(reference) if self.top(slot, tag) == top => {
+                Followed::Gone(reference) if self.is_same(&chained)? => {
                     return Err(missing(&reference));
                 }
                 Followed::Gone(_) => {}
             }
             out.truncate(count);
-            top = self.top(slot, tag);
+            chained = self.chained(slot, tag)?;
         }
     }
 
-    /// The newest record of a chain; 0 if there is none.
-    fn top(&mut self, slot: usize, tag: u16) -> u64 {
-        let (store, _inside) = self.access.enter();
-        store.index.find(KeyHash::of(slot, tag)).map_or(0, |(_, entry)| store.top(entry))
+    /// A chain as it is now.
+    fn chained(&mut self, slot: usize, tag: u16) -> Result<Chained> {
+        let top = {
+            let (store, _inside) = self.access.enter();
+            store.index.find(KeyHash::of(slot, tag)).map_or(0, |(_, entry)| store.top(entry))
+        };
+        let (from, to) = KeyHash::orders_of(slot, tag);
+        Ok(Chained { slot, tag, top, cold: self.database.store.cold.entries(from, to)? })
+    }
+
+    fn is_same(&mut self, chained: &Chained) -> Result<bool> {
+        let now = self.chained(chained.slot, chained.tag)?;
+        Ok(now.top == chained.top && now.cold == chained.cold)
+    }
+
+    /// Where the log and the cold log begin.
+    fn begins(&self) -> (u64, u64) {
+        (self.database.store.log.begin(), self.database.store.cold.begin())
     }
 
     fn follow_chain(
         &mut self,
-        top: u64,
+        chained: &Chained,
         (scan, end): (&HashScan, u64),
         patience: &mut Patience,
         out: &mut HashBatch,
     ) -> Result<Followed> {
-        let begin = self.database.store.log.begin();
-        let (mut found, mut at) = (Found::default(), top);
+        let begins = self.begins();
+        let (mut found, mut at) = (Found::default(), chained.top);
         let mut seen: Vec<Vec<u8>> = Vec::new();
         loop {
             let content = match self.step_any(at, &mut found) {
@@ -196,8 +274,27 @@ impl Caller {
                 seen.push(std::mem::take(&mut found.key));
             }
         }
-        let is_same = self.database.store.log.begin() == begin;
-        Ok(if is_same { Followed::ToItsEnd } else { Followed::Again })
+        for entry in &chained.cold {
+            let mut at = entry.place.address();
+            while at >= begins.1 {
+                if !self.may_wait {
+                    return Ok(Followed::MustWait);
+                }
+                patience.pass(DEVICE_RECORD);
+                let Some(record) = self.database.store.cold.read(at, 0)? else { return Ok(Followed::Again) };
+                at = record.link().previous();
+                let content = found.take(&record);
+                if found.keyspace != scan.keyspace.0 || seen.contains(&found.key) {
+                    continue;
+                }
+                match self.give(&content, &found, (scan, end), out)? {
+                    Followed::ToItsEnd => {}
+                    other => return Ok(other),
+                }
+                seen.push(std::mem::take(&mut found.key));
+            }
+        }
+        Ok(if self.begins() == begins { Followed::ToItsEnd } else { Followed::Again })
     }
 
     /// Adds the newest record of a key, if it says that the key has a value. Answers what keeps the
@@ -248,11 +345,6 @@ impl Caller {
 
     /// What lies at `address` on the device; `None` if it was removed.
     fn read_any(&mut self, address: u64, found: &mut Found) -> Result<Option<Content>> {
-        let Some(record) = self.database.read_device(address)? else { return Ok(None) };
-        found.keyspace = record.keyspace();
-        found.key = record.key().to_vec();
-        found.value = record.value().to_vec();
-        found.next = record.link().previous();
-        Ok(Some(record.content()))
+        Ok(self.database.read_device(address)?.map(|record| found.take(&record)))
     }
 }

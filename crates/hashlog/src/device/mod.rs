@@ -20,7 +20,6 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use firn_engine::{Location, Result};
-use firn_format::file_name;
 use firn_format::hybrid::{SEGMENT_HEADER_BYTES, SegmentHeader};
 use firn_storage::{Storage, WriteFile};
 
@@ -34,6 +33,8 @@ pub(crate) struct Device {
     storage: Arc<dyn Storage>,
     database: u128,
     generation: u64,
+    /// The name of the segment with this first address.
+    name: fn(u64) -> String,
     /// Words of a segment, as a power of two.
     segment_bits: u32,
     segments: RwLock<BTreeMap<u64, Arc<dyn WriteFile>>>,
@@ -50,31 +51,38 @@ struct Counted {
 }
 
 impl Device {
-    /// A log whose segments have `1 << segment_bits` words; `bases` are those that are there.
+    /// A log whose segments have `1 << segment_bits` words, and names by their first address;
+    /// `bases` are those that are there.
     pub(crate) fn open(
         storage: &Arc<dyn Storage>,
         (database, generation): (u128, u64),
         segment_bits: u32,
-        bases: Vec<u64>,
+        (name, bases): (fn(u64) -> String, Vec<u64>),
     ) -> Result<Self> {
         let mut segments = BTreeMap::new();
         for base in bases {
-            let file = storage.open_write(&file_name::hybrid_segment(base)).map_err(from_storage)?;
+            let file = storage.open_write(&name(base)).map_err(from_storage)?;
             segments.insert(base, file);
         }
         let segments = RwLock::new(segments);
         let counted = Mutex::default();
-        Ok(Self { storage: Arc::clone(storage), database, generation, segment_bits, segments, counted })
+        let storage = Arc::clone(storage);
+        Ok(Self { storage, database, generation, name, segment_bits, segments, counted })
     }
 
     /// Where the word of `address` lies, for people.
     pub(crate) fn location(&self, address: u64) -> Location {
-        let file = file_name::hybrid_segment(self.base_of(address));
+        let file = (self.name)(self.base_of(address));
         Location { file, offset: Some(self.offset_of(address)) }
     }
 
+    /// Words of a segment, as a power of two.
+    pub(crate) fn segment_bits(&self) -> u32 {
+        self.segment_bits
+    }
+
     /// The first address of the segment with `address`.
-    fn base_of(&self, address: u64) -> u64 {
+    pub(crate) fn base_of(&self, address: u64) -> u64 {
         address >> self.segment_bits << self.segment_bits
     }
 
@@ -106,12 +114,19 @@ impl Device {
             words: 1 << self.segment_bits,
             generation: self.generation,
         };
-        let name = file_name::hybrid_segment(base);
+        let name = (self.name)(base);
         let file = create_anew(&*self.storage, &name)?;
         file.write_at(0, &header.encode()).map_err(from_storage)?;
         let mut segments = self.segments.write().unwrap_or_else(PoisonError::into_inner);
         segments.insert(base, Arc::clone(&file));
         Ok(file)
+    }
+
+    /// Writes `bytes` from `address` on; both ends lie in one segment, between records. Does not
+    /// sync.
+    pub(crate) fn write(&self, address: u64, bytes: &[u8]) -> Result<()> {
+        let file = self.segment_to_write(address)?;
+        file.write_at(self.offset_of(address), bytes).map_err(from_storage)
     }
 
     /// Counts records of the segment with `address`.
@@ -161,7 +176,7 @@ impl Device {
             let gone = std::mem::replace(&mut counted.segments, kept);
             gone.values().for_each(|contents| counted.sum.subtract(contents));
         }
-        remove_needless(&*self.storage, removed.into_keys().map(file_name::hybrid_segment))
+        remove_needless(&*self.storage, removed.into_keys().map(self.name))
     }
 
     /// Makes everything that was flushed of `from..to` survive loss of power.

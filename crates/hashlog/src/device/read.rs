@@ -13,7 +13,7 @@ use crate::log::Content;
 const GUESS_BYTES: u64 = 512;
 
 /// A record that was read from a device, and matches its checksum.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct DeviceRecord {
     bytes: Vec<u8>,
     link: Link,
@@ -27,13 +27,19 @@ impl Device {
     /// # Errors
     /// `Corrupt`, with file and offset, where no record lies there or its checksum does not match.
     pub(crate) fn read(&self, address: u64, flushed: u64) -> Result<Option<DeviceRecord>> {
+        self.read_known(address, 0, flushed)
+    }
+
+    /// As [`read`](Self::read), of a record that has so many words; 0 if that is not known.
+    pub(crate) fn read_known(&self, address: u64, words: u64, flushed: u64) -> Result<Option<DeviceRecord>> {
         let Some(file) = self.segment(address) else { return Ok(None) };
         let offset = self.offset_of(address);
         let there = 8 * (flushed.min(self.end_of(address)).saturating_sub(address));
-        let mut bytes = vec![0; GUESS_BYTES.min(there) as usize];
+        let wanted = if words == 0 { GUESS_BYTES } else { 8 * words };
+        let mut bytes = vec![0; wanted.min(there) as usize];
         file.read_at(offset, &mut bytes).map_err(from_storage)?;
         let corrupt = |expected: String, found: String, at: usize| {
-            let name = firn_format::file_name::hybrid_segment(self.base_of(address));
+            let name = (self.name)(self.base_of(address));
             let message = format!("expected {expected}, found {found}");
             let location = Location { file: name, offset: Some(offset + at as u64) };
             Error::new(ErrorKind::Corrupt, message).at(location)
@@ -58,6 +64,15 @@ impl Device {
         open_record(address, &mut bytes)
             .map_err(|error| corrupt(error.expected, error.found, error.offset))?;
         Ok(Some(DeviceRecord { bytes, link, shape }))
+    }
+}
+
+impl Device {
+    /// Has the system load the record at `address`, if it is on the device.
+    pub(crate) fn will_read(&self, address: u64) {
+        if let Some(file) = self.segment(address) {
+            file.will_need(self.offset_of(address), GUESS_BYTES);
+        }
     }
 }
 

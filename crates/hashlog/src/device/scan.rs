@@ -1,7 +1,6 @@
 //! All records of a part of the log, in the order of their addresses.
 
 use firn_engine::{Error, ErrorKind, Location, Result};
-use firn_format::file_name;
 use firn_format::hybrid::image::{PREFIX_BYTES, open_record, shape_at};
 use firn_format::hybrid::{Link, SegmentHeader, Shape};
 
@@ -102,7 +101,7 @@ impl Device {
         take: &mut dyn FnMut(u64, &DeviceRecord) -> Result<()>,
     ) -> Result<Part> {
         self.check_header(from)?;
-        let name = file_name::hybrid_segment(self.base_of(from));
+        let name = (self.name)(self.base_of(from));
         let Some(file) = self.segment(from) else { return Ok(Part::default()) };
         let record = DeviceRecord::new(Vec::new(), Link(0), Shape::default());
         let mut scan = Scan { bytes: Vec::new(), taken: 0, filled: 0, record, part: Part::default() };
@@ -143,7 +142,7 @@ impl Device {
 
     fn check_header(&self, address: u64) -> Result<()> {
         let base = self.base_of(address);
-        let name = file_name::hybrid_segment(base);
+        let name = (self.name)(base);
         let Some(file) = self.segment(address) else {
             let message =
                 format!("expected a segment of the log with addresses from {base} on, found no file");

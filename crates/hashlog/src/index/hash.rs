@@ -3,6 +3,9 @@
 /// Slots of a database: the units of ownership, and of the index.
 pub(crate) const SLOTS: usize = if cfg!(loom) { 2 } else { 16384 };
 
+/// Bits of the hash that say the slot.
+const SLOT_BITS: u32 = 14;
+
 /// Bits of the hash that an entry keeps.
 pub(crate) const TAG_BITS: u32 = 16;
 
@@ -28,6 +31,26 @@ impl KeyHash {
     pub(crate) fn in_slot_of(self, bits: u64) -> Self {
         const SLOT: u64 = !0 << 50;
         Self::new(bits & SLOT | self.bits & !SLOT)
+    }
+
+    /// All bits, so that keys whose slots and tags rise have rising orders.
+    #[inline]
+    pub(crate) fn order(self) -> u64 {
+        const MIDDLE: u32 = 64 - SLOT_BITS - TAG_BITS;
+        let middle = self.bits >> TAG_BITS & ((1 << MIDDLE) - 1);
+        self.bits >> (64 - SLOT_BITS) << (64 - SLOT_BITS) | u64::from(self.tag()) << MIDDLE | middle
+    }
+
+    /// The least order of a key of `slot` with this tag, and the greatest.
+    pub(crate) fn orders_of(slot: usize, tag: u16) -> (u64, u64) {
+        const MIDDLE: u32 = 64 - SLOT_BITS - TAG_BITS;
+        let first = (slot as u64) << (64 - SLOT_BITS) | u64::from(tag) << MIDDLE;
+        (first, first | ((1 << MIDDLE) - 1))
+    }
+
+    /// The tag of keys with this order.
+    pub(crate) fn tag_of(order: u64) -> u16 {
+        (order >> (64 - SLOT_BITS - TAG_BITS)) as u16
     }
 
     /// All bits.

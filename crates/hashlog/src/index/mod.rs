@@ -194,6 +194,16 @@ impl Index {
         }
     }
 
+    /// Entries of all slots.
+    pub(crate) fn entry_count(&self) -> u64 {
+        (0..SLOTS).map(|slot| self.counts.word(slot).load(Ordering::Relaxed)).sum()
+    }
+
+    /// Leaves so many bytes of the memory that the index may take to what else finds records.
+    pub(crate) fn set_reserved(&self, bytes: u64) {
+        self.slab.set_reserved(bytes);
+    }
+
     /// Bytes of memory in use.
     pub(crate) fn bytes(&self) -> u64 {
         self.slab.bytes()

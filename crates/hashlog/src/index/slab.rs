@@ -2,7 +2,7 @@
 
 use firn_arena::Words;
 
-use crate::sync::{Mutex, Ordering, lock};
+use crate::sync::{AtomicU64, Mutex, Ordering, lock};
 
 /// Words of a bucket: seven entries and a link, one cache line.
 pub(super) const BUCKET_WORDS: usize = 8;
@@ -18,6 +18,8 @@ const DISCARD_BYTES_MIN: usize = 64 << 10;
 pub(super) struct Slab {
     words: Words,
     taken_max: u64,
+    /// Of which so many may not be taken.
+    reserved: AtomicU64,
     state: Mutex<State>,
 }
 
@@ -52,7 +54,7 @@ impl Slab {
     pub(super) fn new(buckets: usize) -> std::io::Result<Self> {
         let words = Words::zeroed((2 * buckets).saturating_add(1).saturating_mul(BUCKET_WORDS))?;
         let state = State { next: 1, free: Default::default(), taken: 0 };
-        Ok(Self { words, taken_max: buckets as u64, state: Mutex::new(state) })
+        Ok(Self { words, taken_max: buckets as u64, reserved: AtomicU64::new(0), state: Mutex::new(state) })
     }
 
     /// The words of all buckets.
@@ -65,10 +67,16 @@ impl Slab {
     pub(super) fn take(&self, size: u32) -> Option<u64> {
         let mut state = lock(&self.state);
         // Single buckets go on: without them a slot would be full, with them its chains are long.
-        if size > 0 && state.taken + (1 << size) > self.taken_max {
+        let max = self.taken_max.saturating_sub(self.reserved.load(Ordering::Relaxed));
+        if size > 0 && state.taken + (1 << size) > max {
             return None;
         }
         state.take(size, (self.words.count() / BUCKET_WORDS) as u64)
+    }
+
+    /// Has so many bytes less to give from now on.
+    pub(super) fn set_reserved(&self, bytes: u64) {
+        self.reserved.store(bytes / (BUCKET_WORDS * 8) as u64, Ordering::Relaxed);
     }
 
     /// A bucket for the split of a chain, whose old buckets come back later: from the reserve where

@@ -6,6 +6,7 @@
 //! | in memory, mutable | made a tombstone in place |
 //! | in memory, read-only or sealed | a new record, a tombstone |
 //! | on the device | the same; nothing is read |
+//! | nowhere in the log, perhaps in the cold log | the same |
 //! | nowhere | nothing |
 
 use super::{Attempt, Key, Newest, Store, tombstone_of};
@@ -21,7 +22,7 @@ impl Store {
         let (found, newest) = self.find(key);
         let tombstone = tombstone_of(key);
         match newest {
-            Newest::Nowhere => return Attempt::Done(()),
+            Newest::Nowhere if !self.cold.may_have(key.hash.order()) => return Attempt::Done(()),
             Newest::At(address, record) => {
                 if let Some(latched) = record.latch() {
                     if latched.content().is_tombstone {
@@ -37,7 +38,7 @@ impl Store {
                     }
                 }
             }
-            Newest::OnDevice(_) => {}
+            Newest::OnDevice(_) | Newest::Nowhere => {}
         }
         self.publish(inside, key, (found, newest), &tombstone).map(|_| ())
     }

@@ -17,6 +17,7 @@ use std::sync::Arc;
 use firn_engine::{Error, ErrorKind, Result};
 use firn_format::hybrid::Shape;
 
+use crate::cold::{Cold, ColdKey};
 use crate::epoch::{Epochs, Inside, Participant, Stopped};
 use crate::index::{Entry, Index, Inserted, KeyHash, Place};
 use crate::keyspaces::ONE_SLOT;
@@ -41,6 +42,11 @@ impl<'k> Key<'k> {
         let hash = if keyspace & ONE_SLOT == 0 { hash } else { hash.in_slot_of(of_keyspace) };
         Self { keyspace, bytes, hash }
     }
+
+    /// The same key, as the cold log looks for it.
+    pub(crate) fn cold(self) -> ColdKey<'k> {
+        ColdKey { order: self.hash.order(), keyspace: self.keyspace, bytes: self.bytes }
+    }
 }
 
 /// What an attempt came to.
@@ -54,7 +60,7 @@ pub(crate) enum Attempt<T> {
     NoRoom(u64),
     /// The index has no memory for a new entry.
     IndexFull,
-    /// What is wanted lies on the device.
+    /// What is wanted lies on the device, if anywhere.
     OnDevice,
     /// Nothing was done, or the error says otherwise.
     Failed(Error),
@@ -104,6 +110,8 @@ pub(crate) struct Store {
     pub(crate) index: Index,
     pub(crate) log: Log,
     pub(crate) cache: Option<ReadCache>,
+    /// What compaction has taken out of the log.
+    pub(crate) cold: Cold,
     /// What makes a change survive the process; `None` where only checkpoints do.
     pub(crate) redo: Option<Redo>,
     pub(crate) epochs: Arc<Epochs>,
@@ -128,14 +136,17 @@ impl Store {
         }
     }
 
-    /// Loads the record that the chain of a key begins with into the processor's cache.
+    /// Loads the record that the chain of a key begins with into the processor's cache. Answers its
+    /// address, if it is on the device.
     #[inline]
-    pub(crate) fn prefetch(&self, hash: KeyHash) {
+    pub(crate) fn prefetch(&self, hash: KeyHash) -> Option<u64> {
         match (self.index.find(hash), &self.cache) {
             (Some((_, entry)), Some(cache)) if entry.is_copy() => cache.prefetch(entry.target()),
+            (Some((_, entry)), _) if entry.target() < self.log.head() => return Some(entry.target()),
             (Some((_, entry)), _) => self.log.prefetch(entry.target()),
-            (None, _) => {}
+            (None, _) => self.cold.will_read(hash.order()),
         }
+        None
     }
 
     /// The newest record of `key` before `end`, in the chain from `address` on.

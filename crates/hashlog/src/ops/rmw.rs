@@ -60,7 +60,8 @@ impl Store {
     ) -> Attempt<()> {
         let (found, newest) = self.find(key);
         match (newest, seen) {
-            (Newest::Nowhere, Seen::Nothing) => {}
+            // What was written since, and has left the log, began a move.
+            (Newest::Nowhere, Seen::Absent { moves }) if self.cold.moves() == moves => {}
             (Newest::At(address, record), Seen::Record { address: seen, sequence }) if address == seen => {
                 // A sealed record may have been changed before it was sealed.
                 match record.latch() {
@@ -93,7 +94,7 @@ impl Store {
     pub(crate) fn is_as_seen(&self, key: Key<'_>, seen: Seen) -> bool {
         let (found, newest) = self.find(key);
         match (newest, seen) {
-            (Newest::Nowhere, Seen::Nothing) => true,
+            (Newest::Nowhere, Seen::Absent { moves }) => self.cold.moves() == moves,
             (Newest::At(address, record), Seen::Record { address: seen, sequence }) => {
                 address == seen && record.sequence() == sequence
             }

@@ -13,28 +13,56 @@ use crate::state::State;
 /// Bytes that are read at once.
 const READ_BYTES: u64 = 4 << 20;
 
+/// The part of a log that counts.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Extent {
+    /// What it is called.
+    pub(super) log: &'static str,
+    pub(super) begin: u64,
+    pub(super) cut: u64,
+    /// The name of the segment with a first address.
+    pub(super) name: fn(u64) -> String,
+}
+
 impl Verifier<'_> {
     /// Checks the segments of the log between its beginning and the last checkpoint. What lies
     /// behind that in a segment is of a process that died, or of one that is open.
     pub(super) fn check_segments(&mut self, state: &State, references: &mut References) {
+        let extent = Extent { log: "log", begin: state.begin, cut: state.cut, name: hybrid_segment };
+        let base = |name| if let FileName::HybridSegment(base) = name { Some(base) } else { None };
+        self.check_strays(state, extent, base);
+        self.check_log(state, extent, &mut |key, record| {
+            references.add_record(key, record.shape, record.value(), Stamp::of_record(record.address));
+        });
+    }
+
+    /// Names segments that lie outside `extent`.
+    pub(super) fn check_strays(
+        &mut self,
+        state: &State,
+        extent: Extent,
+        base: impl Fn(FileName) -> Option<u64>,
+    ) {
         let Some(words) = segment_words(state) else { return };
-        for (name, base) in self.named(|name| match name {
-            FileName::HybridSegment(base) => Some(base),
-            _ => None,
-        }) {
-            if base >= state.cut || base.saturating_add(words) <= state.begin {
-                let message = format!("the log has addresses from {} to {}", state.begin, state.cut);
-                self.leftover(&name, None, message);
+        let Extent { log, begin, cut, .. } = extent;
+        for (name, base) in self.named(base) {
+            if base >= cut || base.saturating_add(words) <= begin {
+                self.leftover(&name, None, format!("the {log} has addresses from {begin} to {cut}"));
                 self.advance(&name);
             }
         }
-        let mut at = state.begin;
-        while at < state.cut {
+    }
+
+    /// Checks the segments of a log; `take` gets each record that came into a chain, and its key.
+    pub(super) fn check_log(&mut self, state: &State, extent: Extent, take: &mut dyn FnMut(&Key, &Record)) {
+        let Some(words) = segment_words(state) else { return };
+        let mut at = extent.begin;
+        while at < extent.cut {
             let base = at / words * words;
-            let name = hybrid_segment(base);
+            let name = (extent.name)(base);
             self.report.totals.log_segments += 1;
             match self.files.contains_key(&name) {
-                true => self.check_segment(&name, base, state, references),
+                true => self.check_segment(&name, base, (state, extent), take),
                 false => self.damage(
                     &name,
                     None,
@@ -46,9 +74,15 @@ impl Verifier<'_> {
         }
     }
 
-    fn check_segment(&mut self, name: &str, base: u64, state: &State, references: &mut References) {
+    fn check_segment(
+        &mut self,
+        name: &str,
+        base: u64,
+        (state, extent): (&State, Extent),
+        take: &mut dyn FnMut(&Key, &Record),
+    ) {
         let words = segment_words(state).unwrap_or_default();
-        let (from, to) = (state.begin.max(base), state.cut.min(base + words));
+        let (from, to) = (extent.begin.max(base), extent.cut.min(base + words));
         let file = match self.storage.open_read(name) {
             Ok(file) => file,
             Err(error) => return self.refused(name, &error),
@@ -79,7 +113,7 @@ impl Verifier<'_> {
             let key = record.key();
             self.check_keyspace(name, key.0, state);
             if !record.link.is_invalid() {
-                references.add_record(&key, record.shape, record.value(), Stamp::of_record(record.address));
+                take(&key, &record);
             }
         }
     }
@@ -153,10 +187,10 @@ impl Verifier<'_> {
 }
 
 /// One record of a segment.
-struct Record {
-    address: u64,
+pub(super) struct Record {
+    pub(super) address: u64,
     link: Link,
-    shape: Shape,
+    pub(super) shape: Shape,
     bytes: Vec<u8>,
 }
 
@@ -173,7 +207,7 @@ impl Record {
         (keyspace, self.part(self.shape.key_at(), self.shape.key_bytes).to_vec())
     }
 
-    fn value(&self) -> &[u8] {
+    pub(super) fn value(&self) -> &[u8] {
         self.part(self.shape.value_at(), self.shape.value_bytes)
     }
 }

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, HashMap};
 use firn_engine::Severity;
 use firn_format::checksum::Hasher;
 use firn_format::file_name::{FileName, value};
-use firn_format::hybrid::Shape;
 use firn_format::hybrid::redo::RedoChange;
+use firn_format::hybrid::{COLD_MIN, Shape};
 
 use super::Verifier;
 use crate::values::REFERENCE_BYTES;
@@ -17,18 +17,18 @@ pub(super) type Key = (u32, Vec<u8>);
 /// Bytes of a value that are read at once.
 const PIECE_BYTES: u64 = 1 << 20;
 
-/// Which of two records of a key is newer: the generation of its redo log (0 = a segment's), its
-/// address, its count of changes.
+/// Which of two records of a key is newer: where it is (0 = the cold log, 1 = the log, then redo
+/// logs by generation), its address, its count of changes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Stamp(u64, u64, u32);
 
 impl Stamp {
     pub(super) fn of_record(address: u64) -> Self {
-        Self(0, address, 0)
+        Self(u64::from(address < COLD_MIN), address, 0)
     }
 
     pub(super) fn of_change(generation: u64, change: &RedoChange<'_>) -> Self {
-        Self(generation, change.address, change.sequence)
+        Self(generation + 1, change.address, change.sequence)
     }
 }
 

@@ -6,6 +6,7 @@ mod conformance;
 mod exact_sums;
 mod batches;
 mod compaction;
+mod cold;
 mod reads_amid_compaction;
 mod read_cache;
 mod checkpoints;

@@ -9,7 +9,7 @@ use firn_engine::{
     Batch, Durability, Engine, KEYSPACE_DEFAULT, KeyspaceId, KeyspaceSettings, Op, OpKind, ReadAt, Result,
     Rmw, WriteOptions,
 };
-use firn_hashlog::HashLog;
+use firn_hashlog::{HashLog, Settings};
 use firn_storage::backend::{Crash, Memory};
 use firn_storage::{ManualClock, Storage};
 
@@ -36,6 +36,9 @@ pub(crate) enum Step {
     Checkpoint,
     Sync,
     Work,
+    /// Writes more than memory holds to keys that the model does not have, and does all work: what
+    /// was written before leaves the log.
+    Churn,
     Reopen,
 }
 
@@ -67,6 +70,12 @@ pub(crate) fn steps(seed: u64, count: usize) -> Vec<Step> {
     (0..count).map(|_| step(&mut rng)).collect()
 }
 
+/// The steps of `seed`, and after every few of them a churn.
+pub(crate) fn churned(seed: u64, count: usize) -> Vec<Step> {
+    let steps = steps(seed, count);
+    steps.chunks(4).flat_map(|few| few.iter().cloned().chain([Step::Churn])).collect()
+}
+
 /// Values by keyspace and key; a keyspace that is not there has none.
 pub(crate) type State = BTreeMap<(u8, u8), Vec<u8>>;
 
@@ -86,6 +95,7 @@ pub(crate) struct Run {
     durable: usize,
     has_passing: bool,
     next_value: u64,
+    settings: Settings,
 }
 
 impl Run {
@@ -98,12 +108,22 @@ impl Run {
     pub(crate) fn dressed(memory: Memory, dress: Dress) -> Self {
         let states = vec![State::new()];
         let (acknowledged, durable, has_passing, next_value) = (0, 0, false, 0);
-        Self { memory, dress, open: None, states, acknowledged, durable, has_passing, next_value }
+        let settings = tiny();
+        Self { memory, dress, open: None, states, acknowledged, durable, has_passing, next_value, settings }
+    }
+
+    /// The same with an index so small that what finds cold records soon goes to the device.
+    pub(crate) fn with_few_entries(self) -> Self {
+        let settings = self.settings.with_engine(|hash| {
+            hash.index_bytes_max = 64 << 10;
+            hash.read_cache_bytes = 0;
+        });
+        Self { settings, ..self }
     }
 
     pub(crate) fn open(&mut self) -> Result<()> {
         let storage = (self.dress)(self.memory.clone());
-        let hash = open(storage, Arc::new(ManualClock::new(1)), false, tiny())?;
+        let hash = open(storage, Arc::new(ManualClock::new(1)), false, self.settings.clone())?;
         let append = KeyspaceSettings { merge_operator: Some(APPEND.to_owned()), ..Default::default() };
         hash.create_keyspace(SPACES[1], append)?;
         self.has_passing = hash.keyspace(SPACES[2]).is_some();
@@ -171,11 +191,28 @@ impl Run {
             Step::Checkpoint => self.hash().flush().map(|()| self.durable = self.acknowledged),
             Step::Sync => self.sync(),
             Step::Work => self.hash().step().map(|_| ()),
+            Step::Churn => self.churn(),
             Step::Reopen => {
                 self.close()?;
                 self.open()
             }
         }
+    }
+
+    fn churn(&mut self) -> Result<()> {
+        let (hash, session) = self.open.as_mut().expect("an open database");
+        let options = WriteOptions { durability: Some(Durability::Checkpoint), expires_at_ms: 0 };
+        for number in 0..140_u8 {
+            session.put(KEYSPACE_DEFAULT, &[251, number], &[number], options)?;
+        }
+        for number in 0..30_u8 {
+            session.put(KEYSPACE_DEFAULT, &[250, number % 6], &[number; 120_000], options)?;
+            while number % 8 == 7 && hash.step()? {}
+        }
+        hash.flush()?;
+        self.durable = self.acknowledged;
+        while hash.step()? {}
+        Ok(())
     }
 
     fn sync(&mut self) -> Result<()> {
@@ -273,6 +310,7 @@ impl Run {
             durable: self.durable,
             has_passing: self.has_passing,
             next_value: self.next_value + 1000,
+            settings: self.settings.clone(),
         }
     }
 

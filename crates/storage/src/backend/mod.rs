@@ -234,6 +234,10 @@ pub trait WriteFile: Send + Sync + fmt::Debug {
     /// caller relies only on bytes that it knows to be written.
     fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<()>;
 
+    /// Has `offset..offset + bytes` be on its way into memory, so that reading it soon waits less;
+    /// may do nothing.
+    fn will_need(&self, _offset: u64, _bytes: u64) {}
+
     /// Makes everything written so far (bytes and length) survive power loss. After an error the
     /// file's content is unknown for good: the caller must never sync it again and believe the
     /// answer.

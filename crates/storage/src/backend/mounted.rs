@@ -150,6 +150,10 @@ impl WriteFile for MountedWriteFile {
         self.inner.read_at(offset, out).map_err(may_pass)
     }
 
+    fn will_need(&self, offset: u64, bytes: u64) {
+        self.inner.will_need(offset, bytes);
+    }
+
     fn sync(&self) -> Result<()> {
         match self.failure.get() {
             Some(failure) => Err(failure.clone()),

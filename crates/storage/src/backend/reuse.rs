@@ -352,6 +352,10 @@ impl WriteFile for Overwritten {
         self.inner.read_at(offset, out)
     }
 
+    fn will_need(&self, offset: u64, bytes: u64) {
+        self.inner.will_need(offset, bytes);
+    }
+
     fn sync(&self) -> Result<()> {
         self.cut()?;
         self.inner.sync()

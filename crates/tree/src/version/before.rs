@@ -77,10 +77,7 @@ impl Before {
             | Change::HybridBegin { .. }
             | Change::PositionsGiven { .. }
             | Change::RedoBegun { .. }
-            | Change::ColdCut { .. }
-            | Change::ColdBegin { .. }
-            | Change::ColdRun { .. }
-            | Change::DropColdRun { .. }
+            | Change::Cold(_)
             | Change::Tick { .. } => {} // the rest has it
         }
     }

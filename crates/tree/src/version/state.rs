@@ -127,9 +127,7 @@ impl State {
                 self.durable_through = if is_other { Position::default() } else { self.durable_through };
             }
             Change::LogObjects { generation, first, cut } => {
-                let before = self.log_objects.filter(|named| named.generation == *generation);
-                let cut = before.map_or(*cut, |named| named.cut.min(*cut));
-                self.log_objects = Some(NamedObjects { generation: *generation, first: *first, cut });
+                self.name_log_objects(NamedObjects { generation: *generation, first: *first, cut: *cut });
             }
             Change::Boot { id } => self.boot = *id,
             Change::Hashed { .. }
@@ -137,10 +135,7 @@ impl State {
             | Change::HybridBegin { .. }
             | Change::PositionsGiven { .. }
             | Change::RedoBegun { .. }
-            | Change::ColdCut { .. }
-            | Change::ColdBegin { .. }
-            | Change::ColdRun { .. }
-            | Change::DropColdRun { .. } => return Err(unfit(OF_HASHED.to_owned())),
+            | Change::Cold(_) => return Err(unfit(OF_HASHED.to_owned())),
             Change::TakeOver { .. } => {} // it is the number of its edit that counts
             Change::NextNumber(number) => self.next_number = self.next_number.max(*number),
             Change::Tick { ms } => self.tick_ms = self.tick_ms.max(*ms),
@@ -154,6 +149,13 @@ impl State {
             | Change::RemoveObsolete { .. } => self.blobs.apply(change).map_err(unfit)?,
         }
         Ok(())
+    }
+
+    /// Names the log objects that count; of one generation those of before go on to.
+    fn name_log_objects(&mut self, named: NamedObjects) {
+        let before = self.log_objects.filter(|before| before.generation == named.generation);
+        let cut = before.map_or(named.cut, |before| before.cut.min(named.cut));
+        self.log_objects = Some(NamedObjects { cut, ..named });
     }
 
     /// Adds a change that says through where a keyspace has something; says what does not fit.

@@ -8,7 +8,7 @@ use firn_engine::{Durability, Engine, ErrorKind, KEYSPACE_DEFAULT, ReadAt, Write
 use firn_storage::backend::{Crash, Effect, Fault, Faulty, Memory, Operation, When};
 use firn_storage::{ManualClock, SystemClock};
 
-use crate::script::{Run, steps};
+use crate::script::{Run, Step, churned, steps};
 use crate::support::{open, tiny};
 
 const STEPS: usize = 36;
@@ -27,13 +27,21 @@ fn leavings(memory: &Memory, seed: u64) -> Vec<(Crash, Memory)> {
 
 /// Cuts the steps of `seed` before `operation`, and looks at all that may be left; the number of
 /// operations that there are if none was cut.
-fn cut(seed: u64, operation: u64) -> Option<u64> {
+fn cut(seed: u64, operation: u64, has_cold: bool) -> Option<u64> {
     let memory = Memory::new();
     memory.cut_write_at(operation, [0, 7, 500, 5000][(operation % 4) as usize]);
     let mut run = Run::new(memory.clone());
-    let played = run.open().and_then(|()| run.play(&steps(seed, STEPS)));
+    let mut steps_of_run = steps(seed, STEPS);
+    if has_cold {
+        (run, steps_of_run) = (run.with_few_entries(), churned(seed, STEPS));
+    }
+    let played = run.open().and_then(|()| run.play(&steps_of_run));
     if let (Err(error), None) = (&played, memory.cut_operation()) {
         panic!("seed {seed}: {error:?}");
+    }
+    if has_cold && played.is_ok() && run.is_open() {
+        let stats = run.hash().stats().hash.unwrap_or_default();
+        assert!(stats.cold.run_entry_count > 100, "seed {seed}: {stats:?}");
     }
     let at = memory.cut_operation().unwrap_or_default();
     for (crash, left) in leavings(&memory, seed << 20 | operation << 4) {
@@ -47,6 +55,9 @@ fn cut(seed: u64, operation: u64) -> Option<u64> {
             after = run.after(crash, left);
         }
         after.recover(crash).unwrap_or_else(what);
+        if has_cold {
+            after.play(&[Step::Churn]).unwrap_or_else(|error| what(format!("{error:?}")));
+        }
         after.play(&steps(operation, 6)).unwrap_or_else(|error| what(format!("{error:?}")));
         let again = Crash::PowerLoss { seed: operation };
         let left = after.memory.crash(again);
@@ -56,12 +67,12 @@ fn cut(seed: u64, operation: u64) -> Option<u64> {
 }
 
 /// Cuts the steps of some seeds at every so many operations; how many cuts that were.
-fn cuts(seeds: std::ops::RangeInclusive<u64>, stride: usize) -> u64 {
+fn cuts(seeds: std::ops::RangeInclusive<u64>, stride: usize, has_cold: bool) -> u64 {
     let mut cuts = 0;
     for seed in seeds {
-        let operations = cut(seed, u64::MAX).expect("nothing is cut");
+        let operations = cut(seed, u64::MAX, has_cold).expect("nothing is cut");
         for operation in (seed % stride as u64..operations).step_by(stride) {
-            assert_eq!(cut(seed, operation), None, "seed {seed}, cut before {operation}");
+            assert_eq!(cut(seed, operation, has_cold), None, "seed {seed}, cut before {operation}");
             cuts += 1;
         }
     }
@@ -71,13 +82,25 @@ fn cuts(seeds: std::ops::RangeInclusive<u64>, stride: usize) -> u64 {
 
 #[test]
 fn what_was_promised_survives_cuts() {
-    assert!(cuts(1..=12, 24) > 120);
+    assert!(cuts(1..=12, 24, false) > 120);
 }
 
 #[test]
 #[ignore = "minutes: every operation"]
 fn what_was_promised_survives_a_cut_at_each_operation() {
-    assert!(cuts(1..=10, 1) > 3000);
+    assert!(cuts(1..=10, 1, false) > 3000);
+}
+
+/// Also what was promised of keys that are cold by then, cut amid moves, spills and truncations.
+#[test]
+fn what_is_cold_survives_cuts() {
+    assert!(cuts(1..=4, 25, true) > 100);
+}
+
+#[test]
+#[ignore = "minutes: very many operations"]
+fn what_is_cold_survives_cuts_at_many_operations() {
+    assert!(cuts(1..=10, 5, true) > 1000);
 }
 
 /// Writes values and lets power go at every moment of a checkpoint: what was acknowledged at `disk`

@@ -55,6 +55,13 @@ impl WriteFile for LocalWriteFile {
         self.shared.read(offset, out)
     }
 
+    fn will_need(&self, offset: u64, bytes: u64) {
+        // A length of zero would mean "to the end".
+        if let Some(bytes) = NonZeroU64::new(bytes) {
+            let _ = rustix::fs::fadvise(&self.shared.file, offset, Some(bytes), Advice::WillNeed);
+        }
+    }
+
     /// `fdatasync`. A failure is final: after it the system may drop the unwritten pages and say
     /// yes to the next call. So every later call on this handle fails with the first cause and asks
     /// the system no more.

@@ -88,6 +88,10 @@ impl WriteFile for Leaving {
         self.inner.read_at(offset, out)
     }
 
+    fn will_need(&self, offset: u64, bytes: u64) {
+        self.inner.will_need(offset, bytes);
+    }
+
     fn sync(&self) -> Result<()> {
         self.inner.sync()
     }

@@ -1,41 +1,17 @@
-//! Compaction: the log's oldest segment goes, and what lives in it is copied to the tail.
-//!
-//! ```text
-//!   oldest segment ─► each record: is it its key's newest? ─► copied in front of its chain
-//!   ─► a checkpoint has the copies on the device, and says where the log begins from then on
-//!   ─► readers begin there ─► the segment's file goes
-//! ```
-//! | newest record of the key | what becomes of an older one at the log's beginning |
-//! |---|---|
-//! | it, a value | copied, if the chain is still as it was seen |
-//! | it, a tombstone, expired, or dropped | left; its entry goes, if it was the chain's only record |
-//! | it, a value that a filter drops | left; a tombstone is its key's newest |
-//! | a newer one | left |
-//! | an operand | merged with what it applies to; with a value that expires the whole history is copied |
-//!
-//! Copies are not in the redo log: until the checkpoint the older records are there too. A reader
-//! that has come to a record before the log began elsewhere begins anew.
-
-use std::sync::PoisonError;
-use std::sync::atomic::Ordering;
+//! Records of the log's oldest segment, one after another: what becomes of each.
 
 use firn_engine::{Error, ErrorKind, FilterVerdict, KeyspaceId, Result};
 use firn_format::hybrid::Shape;
 
 use crate::chain::{Chain, History, Piece, Resolved};
+use crate::cold::Appender;
 use crate::database::Database;
 use crate::device::DeviceRecord;
+use crate::index::KeyHash;
 use crate::log::{Content, Parts};
 use crate::ops::{Access, Attempt, Found, Key, Newest, Seen, Store, parts_of, reference_of, tombstone_of};
-use crate::reclaim::Left;
 use crate::sync::Patience;
 use crate::values::{REFERENCE_BYTES, missing, number_of};
-
-/// The log is not compacted while it is shorter than so many segments.
-const SEGMENTS_MIN: u64 = 2;
-
-/// What was left behind is this part of what lives, at most, before a checkpoint is taken for it.
-const LEFT_PART: u64 = 8;
 
 /// What became of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,7 +24,7 @@ enum Became {
 
 /// What becomes of a record that is its key's newest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fate {
+pub(super) enum Fate {
     Lives,
     Dies,
     /// A filter drops it: a tombstone takes its place, as if it had been deleted now.
@@ -69,6 +45,10 @@ enum Standing {
 /// What is to be done outside the epoch before a record is tried again.
 enum Next {
     Became(Became),
+    /// It belongs in the cold log.
+    Move,
+    /// A tombstone does, if the cold log may have its key.
+    Delete,
     History,
     /// See whether records on the device from this address on are of the key.
     Verify(u64),
@@ -79,116 +59,63 @@ enum Next {
     Again,
 }
 
-impl Database {
-    /// Whether the log's oldest segment is to be compacted, or how much lives is to be estimated to
-    /// know that.
-    pub(crate) fn may_want_compaction(&self) -> bool {
-        let compacted = self.reclaim.progress().compacted;
-        let end = self.device.end_of(compacted);
-        let flushed = self.store.log.markers.flushed.load(Ordering::Acquire);
-        if end > flushed || end > self.snapshots.oldest_end() {
-            return false;
-        }
-        let used = self.store.log.tail.next() - compacted;
-        let max = |live: u64| (live as f64 * self.env.settings.space_amplification_max) as u64;
-        used > SEGMENTS_MIN * (end - compacted)
-            && self.estimated_live_words().is_none_or(|live| used > max(live))
+/// Copies records to where they belong.
+pub(super) struct Mover<'a> {
+    pub(super) database: &'a Database,
+    access: &'a mut Access,
+    appender: Appender,
+    /// Records of the log whose copies are in the appender.
+    moved: Vec<(KeyHash, u64)>,
+    /// Values that lie alone, and only dead records lead to.
+    values: Vec<u64>,
+    /// Words that were copied.
+    copied: u64,
+}
+
+impl<'a> Mover<'a> {
+    pub(super) fn new(database: &'a Database, access: &'a mut Access) -> Self {
+        let appender = Appender::new(&database.store.cold);
+        Self { database, access, appender, moved: Vec::new(), values: Vec::new(), copied: 0 }
     }
 
-    /// Whether a checkpoint is due for what compaction has left behind.
-    pub(crate) fn wants_truncation(&self) -> bool {
-        let progress = self.reclaim.progress();
-        let left = progress.compacted - self.store.log.begin();
-        left > self.estimated_live_words().unwrap_or(0) / LEFT_PART
-            && progress.waits_for_checkpoint(self.snapshots.oldest_end())
+    /// Ends the move; answers values that only dead records lead to, and how many words were
+    /// copied.
+    pub(super) fn end(mut self) -> Result<(Vec<u64>, u64)> {
+        self.write()?;
+        Ok((self.values, self.copied))
     }
 
-    /// Compacts the log's oldest segment, if much is dead. Blocks for reading it, and for room in
-    /// memory.
-    pub(crate) fn compact_if_due(&self) -> Result<()> {
-        self.estimate_live_words();
-        if self.may_want_compaction() { self.compact() } else { Ok(()) }
-    }
-
-    fn compact(&self) -> Result<()> {
-        let mut access = self.reclaim.access.lock().unwrap_or_else(PoisonError::into_inner);
-        let from = self.reclaim.progress().compacted;
-        let end = self.device.end_of(from);
-        let mut left = Left { end, ..Left::default() };
-        let mut copied = 0;
-        let mut mover = Mover { database: self, access: &mut access };
-        let page_bits = self.store.log.tail.page_words().ilog2();
-        self.device.scan((from, end), page_bits, &mut |address, record| {
-            // A close does not wait for a whole segment.
-            if self.is_closed.load(Ordering::Acquire) {
-                return Err(Error::new(ErrorKind::Retry, "the database is being closed"));
-            }
+    /// Copies those of `records` that live.
+    pub(super) fn take_all(&mut self, records: &mut Vec<(u64, DeviceRecord)>) -> Result<()> {
+        for (address, record) in &*records {
             let key = Key::new(record.keyspace(), record.key());
-            let became = mover.take(address, key, record)?;
-            let content = record.content();
-            match became {
-                Became::Copied(words) => copied += words,
-                Became::Dead => {}
+            let (store, _inside) = self.access.enter();
+            if let Standing::Unknown(first) = standing(store, key, *address, None) {
+                self.database.device.will_read(first);
             }
-            if let (true, Some(number)) = (content.is_reference, number_of(record.value())) {
+        }
+        for (address, record) in records.drain(..) {
+            let key = Key::new(record.keyspace(), record.key());
+            let became = self.take(address, key, &record)?;
+            if let Became::Copied(words) = became {
+                self.copied += words;
+            }
+            if let (true, Some(number)) = (record.content().is_reference, number_of(record.value())) {
                 match became {
-                    Became::Copied(_) => self.reclaim.note_moved(number),
+                    Became::Copied(_) => self.database.reclaim.note_moved(number),
                     // An earlier try may have copied the record: the copy has the same value.
-                    Became::Dead if mover.leads_to_value(key, number)? => {}
-                    Became::Dead => left.values.push(number),
+                    Became::Dead if self.leads_to_value(key, number)? => {}
+                    Became::Dead => self.values.push(number),
                 }
             }
-            Ok(())
-        })?;
-        left.copies_end = self.store.log.tail.next();
-        self.counters.compacted_bytes.fetch_add(8 * (end - from), Ordering::Relaxed);
-        self.counters.copied_bytes.fetch_add(8 * copied, Ordering::Relaxed);
-        self.reclaim.progress().leave(left);
-        *self.reclaim.estimate() = None;
+        }
         Ok(())
     }
 
-    /// Lets go of what lies before the new beginning of the log, which the manifest has. Blocks for
-    /// the removal of files.
-    pub(crate) fn truncate(&self, removable: Vec<Left>) -> Result<()> {
-        let Some(begin) = removable.last().map(|left| left.end) else { return Ok(()) };
-        {
-            let _stopped = self.store.epochs.stop();
-            self.store.log.begin_at(begin);
-        }
-        self.device.remove_before(begin)?;
-        self.values.remove(removable.into_iter().flat_map(|left| left.values))
-    }
-
-    /// Removes values whose records were replaced before `cut`, which a checkpoint has.
-    pub(crate) fn remove_replaced_values(&self, cut: u64) -> Result<()> {
-        let mut gone = Vec::new();
-        crate::sync::lock(&self.store.replaced_values).retain(|value| {
-            // The record may be a copy: a snapshot that is older sees the one that was copied.
-            let seen_from = if self.reclaim.was_moved(value.number) { 0 } else { value.at };
-            let may_go = value.by < cut && !self.snapshots.any_sees(seen_from, value.by);
-            if may_go {
-                gone.push(value.number);
-            }
-            !may_go
-        });
-        self.values.remove(gone.into_iter())
-    }
-}
-
-/// Copies records to the tail.
-struct Mover<'a> {
-    database: &'a Database,
-    access: &'a mut Access,
-}
-
-impl Mover<'_> {
     /// Copies the record at `address`, if it lives.
     fn take(&mut self, address: u64, key: Key<'_>, record: &DeviceRecord) -> Result<Became> {
         let content = record.content();
         let is_there = self.database.keyspaces.check(KeyspaceId(key.keyspace)).is_ok();
-        let parts = parts_of(key, record.value(), content.expires_at_ms);
-        let parts = Parts { shape: Shape { is_reference: content.is_reference, ..parts.shape }, ..parts };
         let (mut verified, mut fate, mut patience) = (None, None, Patience::default());
         loop {
             let next = {
@@ -201,28 +128,23 @@ impl Mover<'_> {
                     Standing::Newest(_) if content.is_operand && is_there => Next::History,
                     Standing::Newest(found) => match fate {
                         None => Next::Judge,
-                        Some(Fate::Lives) => {
-                            put(store, key, found, &parts, Became::Copied(parts.shape.words() as u64))?
-                        }
-                        Some(Fate::Dies) => match found {
-                            Some((place, entry)) if store.top(entry) == address => {
-                                match store.index.remove(key.hash, place, entry) {
-                                    true => Next::Became(Became::Dead),
-                                    false => Next::Again,
-                                }
-                            }
-                            _ => Next::Became(Became::Dead),
-                        },
+                        Some(Fate::Lives) => Next::Move,
+                        Some(Fate::Dies) => Next::Delete,
                         Some(Fate::Dropped) => put(store, key, found, &tombstone_of(key), Became::Dead)?,
                     },
                 }
             };
             match next {
                 Next::Became(became) => return Ok(became),
-                Next::History => return self.take_history(address, key),
+                Next::Move => return self.move_to_cold(address, key, record),
+                Next::Delete => {
+                    self.delete(address, key, is_there)?;
+                    return Ok(Became::Dead);
+                }
+                Next::History => return self.take_history(address, key, record),
                 Next::Verify(first) => match self.verify(key, address, first)? {
                     Standing::Newest(_) => verified = Some(first),
-                    Standing::BelowOperand if is_there => return self.take_history(address, key),
+                    Standing::BelowOperand if is_there => return self.take_history(address, key, record),
                     _ => return Ok(Became::Dead),
                 },
                 Next::Judge => fate = Some(self.fate(key, record)?),
@@ -230,6 +152,55 @@ impl Mover<'_> {
                 Next::Again => patience.wait(),
             }
         }
+    }
+
+    /// Copies a record that is no operand to the cold log.
+    fn move_to_cold(&mut self, address: u64, key: Key<'_>, record: &DeviceRecord) -> Result<Became> {
+        let content = record.content();
+        let parts = parts_of(key, record.value(), content.expires_at_ms);
+        let shape = Shape { is_reference: content.is_reference, ..parts.shape };
+        self.append(address, key, &Parts { shape, ..parts })?;
+        Ok(Became::Copied(shape.words() as u64))
+    }
+
+    /// Lets go of a record that says that its key has no value. What the cold log may have of the
+    /// key is older, and is not to be found any more.
+    fn delete(&mut self, address: u64, key: Key<'_>, is_there: bool) -> Result<()> {
+        let order = key.hash.order();
+        if is_there && (self.database.store.cold.may_have(order) || self.appender.has(order)) {
+            return self.append(address, key, &tombstone_of(key));
+        }
+        self.let_go(key.hash, address);
+        Ok(())
+    }
+
+    fn append(&mut self, address: u64, key: Key<'_>, parts: &Parts<'_>) -> Result<()> {
+        let cold = &self.database.store.cold;
+        if self.appender.is_full(cold, parts.shape.words() as u64) {
+            self.write()?;
+        }
+        self.appender.push(cold, key.hash.order(), parts);
+        self.moved.push((key.hash, address));
+        Ok(())
+    }
+
+    /// Has readers find what was appended, then lets go of what it was copied from.
+    fn write(&mut self) -> Result<()> {
+        self.appender.write(&self.database.store.cold)?;
+        for (hash, address) in std::mem::take(&mut self.moved) {
+            self.let_go(hash, address);
+        }
+        Ok(())
+    }
+
+    /// Frees the entry of a chain that begins with the record at `address`: what it leads to is
+    /// older, and left or copied.
+    fn let_go(&mut self, hash: KeyHash, address: u64) {
+        let (store, _inside) = self.access.enter();
+        while let Some((place, entry)) = store.index.find(hash)
+            && store.top(entry) == address
+            && !store.index.remove(hash, place, entry)
+        {}
     }
 
     /// Looks for a record of `key` on the device between `first`, the newest there, and `address`.
@@ -249,7 +220,7 @@ impl Mover<'_> {
     }
 
     /// What becomes of a record that is the newest of `key`, and no operand.
-    fn fate(&self, key: Key<'_>, record: &DeviceRecord) -> Result<Fate> {
+    pub(super) fn fate(&self, key: Key<'_>, record: &DeviceRecord) -> Result<Fate> {
         let content = record.content();
         let Ok(keyspace) = self.database.keyspaces.get(KeyspaceId(key.keyspace)) else {
             return Ok(Fate::Dies);
@@ -269,16 +240,16 @@ impl Mover<'_> {
     }
 
     /// Whether a record of `key` that counts leads to the value `number`, which lies alone.
-    fn leads_to_value(&mut self, key: Key<'_>, number: u64) -> Result<bool> {
+    pub(super) fn leads_to_value(&mut self, key: Key<'_>, number: u64) -> Result<bool> {
         let mut chain = Chain { database: self.database, access: self.access };
         let history = chain.history(key, u64::MAX)?;
         let mut pieces = history.base.iter().chain(&history.operands);
         Ok(pieces.any(|piece| piece.value_number() == Some(number)))
     }
 
-    /// Merges what the chain has of `key`, whose newest record is an operand, if the record at
-    /// `address` is a part of that.
-    fn take_history(&mut self, address: u64, key: Key<'_>) -> Result<Became> {
+    /// Merges what there is of `key`, whose newest record is an operand, if the record at `address`
+    /// is one of the operands; the value that they apply to is copied.
+    fn take_history(&mut self, address: u64, key: Key<'_>, record: &DeviceRecord) -> Result<Became> {
         let mut patience = Patience::default();
         loop {
             let mut chain = Chain { database: self.database, access: self.access };
@@ -286,6 +257,12 @@ impl Mover<'_> {
             let pieces = history.base.iter().chain(&history.operands);
             if history.operands.is_empty() || pieces.clone().all(|piece| piece.address != address) {
                 return Ok(Became::Dead);
+            }
+            if history.base.as_ref().is_some_and(|piece| piece.address == address) {
+                return match record.content().is_tombstone {
+                    true => self.delete(address, key, true).map(|()| Became::Dead),
+                    false => self.move_to_cold(address, key, record),
+                };
             }
             let may_expire = history.base.as_ref().is_some_and(|piece| {
                 piece.content.expires_at_ms != 0 && !self.database.has_expired(piece.content)

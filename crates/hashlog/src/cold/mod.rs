@@ -1,0 +1,257 @@
+//! The cold log: records that compaction has taken out of the log, and what finds them.
+//!
+//! ```text
+//!   oldest segment of the log ─► records that live ─► segments of the cold log
+//!                                                     found by: delta, in memory, by hash
+//!                                                     later by: runs, on the device, by hash
+//!   lookup: the log's chain ─► delta ─► runs, newest first ─► the record, whose key is compared
+//! ```
+//! A key costs no entry of the index then, but about a byte of a run's filter. Reading it costs a
+//! page of a run, which the kernel may have in memory, and the record.
+//!
+//! 1. One thread at a time writes here: the one that compacts.
+//! 2. A record is here before the log lets go of the one it was copied from, and in a run before
+//!    the delta lets go of it. So a reader that looks at the log, the delta and the runs, in this
+//!    order, finds it.
+//! 3. What the log has of a key is newer than what is here; what the delta has is newer than what
+//!    runs have; a run with a higher number is newer than one with a lower one.
+//! 4. No record here is an operand.
+
+mod append;
+mod delta;
+mod merge;
+mod open;
+mod run;
+
+pub(crate) use append::Appender;
+pub(crate) use merge::Merge;
+pub(crate) use open::open_cold;
+pub(crate) use run::{Pages, Run};
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use firn_engine::Result;
+use firn_format::hybrid::cold_run::{ColdEntry, ColdPlace};
+
+use crate::device::{Device, DeviceRecord};
+use delta::Delta;
+
+/// Runs, newest first.
+pub(crate) type Runs = Arc<[Arc<Run>]>;
+
+/// The cold log of one engine.
+#[derive(Debug)]
+pub(crate) struct Cold {
+    pub(crate) device: Device,
+    delta: Delta,
+    runs: RwLock<Runs>,
+    begin: AtomicU64,
+    /// One past the last word that is written, and found.
+    end: AtomicU64,
+    /// Records before are in runs.
+    spilled: AtomicU64,
+    /// How often records began to leave the log for this one.
+    moves: AtomicU64,
+    pub(crate) reads: AtomicU64,
+}
+
+/// A record of the cold log, and where it lies.
+#[derive(Debug)]
+pub(crate) struct ColdRecord {
+    pub(crate) address: u64,
+    pub(crate) record: DeviceRecord,
+}
+
+/// A key as the cold log looks for it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ColdKey<'k> {
+    pub(crate) order: u64,
+    pub(crate) keyspace: u32,
+    pub(crate) bytes: &'k [u8],
+}
+
+impl Cold {
+    /// A cold log from `begin` to `end`, of which what lies before `spilled` is in `runs`.
+    pub(crate) fn new(device: Device, (begin, spilled, end): (u64, u64, u64), runs: Runs) -> Self {
+        Self {
+            device,
+            delta: Delta::new(),
+            runs: RwLock::new(runs),
+            begin: AtomicU64::new(begin),
+            end: AtomicU64::new(end),
+            spilled: AtomicU64::new(spilled),
+            moves: AtomicU64::new(0),
+            reads: AtomicU64::new(0),
+        }
+    }
+
+    /// Notes a record that an earlier run of the database has written; later ones come later.
+    pub(crate) fn recover(&self, order: u64, place: ColdPlace) {
+        self.delta.insert(order, place);
+    }
+
+    /// Whether there may be a record with this order.
+    #[inline]
+    pub(crate) fn may_have(&self, order: u64) -> bool {
+        if self.is_empty() {
+            return false;
+        }
+        self.delta.get(order).is_some() || self.runs().iter().any(|run| run.may_have(order))
+    }
+
+    /// Whether nothing was ever moved here that is still needed.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.end.load(Ordering::Acquire) == self.begin.load(Ordering::Acquire)
+    }
+
+    /// The newest record of `key`; `None` if there is none, or it was removed meanwhile: then the
+    /// [beginning](Self::begin) has moved. Waits for the device.
+    pub(crate) fn newest(&self, key: ColdKey<'_>) -> Result<Option<ColdRecord>> {
+        if self.is_empty() {
+            return Ok(None);
+        }
+        self.newest_above(key, 0, None)
+    }
+
+    /// As [`newest`](Self::newest), of records above the address `above`. Pages of runs are taken
+    /// from `ahead`, where they were read.
+    pub(crate) fn newest_above(
+        &self,
+        key: ColdKey<'_>,
+        above: u64,
+        mut ahead: Option<&mut Pages>,
+    ) -> Result<Option<ColdRecord>> {
+        let begin = self.begin().max(above + 1);
+        let mut next = self.delta.get(key.order).map_or(0, ColdPlace::address);
+        while next >= begin {
+            let Some(record) = self.read(next, 0)? else { return Ok(None) };
+            if record.is_of(key.keyspace, key.bytes) {
+                return Ok(Some(ColdRecord { address: next, record }));
+            }
+            next = record.link().previous();
+        }
+        // Loaded after the delta was looked at.
+        for run in self.runs().iter().filter(|run| run.may_have(key.order)) {
+            for place in run.find(key.order, ahead.as_deref_mut())? {
+                if place.address() < begin {
+                    break;
+                }
+                let Some(record) = self.read(place.address(), place.words())? else { return Ok(None) };
+                if record.is_of(key.keyspace, key.bytes) {
+                    return Ok(Some(ColdRecord { address: place.address(), record }));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Addresses of all records whose orders are in `from..=to`: of each order the newest first,
+    /// with those that its chain leads to missing.
+    pub(crate) fn entries(&self, from: u64, to: u64) -> Result<Vec<ColdEntry>> {
+        if self.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut all = self.delta.entries(from, to);
+        for run in self.runs().iter() {
+            run.entries(from, to, &mut all)?;
+        }
+        let begin = self.begin();
+        all.retain(|entry| entry.place.address() >= begin);
+        all.sort_unstable_by_key(ColdEntry::rank);
+        all.dedup_by_key(|entry| entry.rank());
+        Ok(all)
+    }
+
+    /// The record at `address`, which has so many words, if it is known how many; `None` if it was
+    /// removed.
+    pub(crate) fn read(&self, address: u64, words: u64) -> Result<Option<DeviceRecord>> {
+        self.reads.fetch_add(1, Ordering::Relaxed);
+        self.device.read_known(address, words, self.end())
+    }
+
+    /// Has the system load what [`newest`](Self::newest) of `order` reads first.
+    pub(crate) fn will_read(&self, order: u64) {
+        if self.is_empty() {
+            return;
+        }
+        if let Some(place) = self.delta.get(order) {
+            return self.device.will_read(place.address());
+        }
+        if let Some(run) = self.runs().iter().find(|run| run.may_have(order)) {
+            run.will_find(order);
+        }
+    }
+
+    pub(crate) fn runs(&self) -> Runs {
+        Arc::clone(&self.runs.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Has `runs` find what lies before `spilled`; the delta lets go of `entries`, which they have.
+    pub(crate) fn publish(&self, runs: Runs, spilled: u64, entries: &[ColdEntry]) {
+        *self.runs.write().unwrap_or_else(PoisonError::into_inner) = runs;
+        self.spilled.store(spilled, Ordering::Release);
+        entries.iter().for_each(|entry| self.delta.remove(entry.order, spilled));
+    }
+
+    /// The oldest address there is.
+    pub(crate) fn begin(&self) -> u64 {
+        self.begin.load(Ordering::Acquire)
+    }
+
+    /// Has the cold log begin at `address`.
+    pub(crate) fn begin_at(&self, address: u64) {
+        self.begin.fetch_max(address, Ordering::SeqCst);
+    }
+
+    /// One past the last word.
+    pub(crate) fn end(&self) -> u64 {
+        self.end.load(Ordering::Acquire)
+    }
+
+    /// Records before this address are in runs.
+    pub(crate) fn spilled(&self) -> u64 {
+        self.spilled.load(Ordering::Acquire)
+    }
+
+    /// How often records began to leave the log: two equal answers mean that what the log did not
+    /// have at the first it has not had since, unless it has it now.
+    #[inline]
+    pub(crate) fn moves(&self) -> u64 {
+        self.moves.load(Ordering::Acquire)
+    }
+
+    /// Records are about to leave the log.
+    pub(crate) fn begin_move(&self) {
+        self.moves.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Keys that the delta has.
+    pub(crate) fn delta_keys(&self) -> u64 {
+        self.delta.count()
+    }
+
+    /// How many entries one of so many equal parts of all orders has.
+    pub(crate) fn entries_of_slots(&self, slots: u64) -> u64 {
+        let runs = self.runs();
+        (self.delta.count() + runs.iter().map(|run| run.entry_count()).sum::<u64>()) / slots
+    }
+
+    /// Words of records that are the newest of their order, as far as is known.
+    pub(crate) fn live_words(&self) -> u64 {
+        let begin = self.device.base_of(self.begin());
+        self.delta.words() + self.runs().iter().map(|run| run.live_words(begin)).sum::<u64>()
+    }
+
+    /// Words of a segment, as a power of two: no page is shorter.
+    pub(crate) fn page_bits(&self) -> u32 {
+        self.device.segment_bits()
+    }
+
+    /// Bytes of memory of the delta and the runs.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        delta::BYTES_PER_KEY * self.delta.count()
+            + self.runs().iter().map(|run| run.memory_bytes()).sum::<u64>()
+    }
+}

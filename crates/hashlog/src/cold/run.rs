@@ -1,0 +1,153 @@
+//! One run of the cold log's index: its filter in memory, its pages on the device.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use firn_engine::{Error, ErrorKind, Location, Result};
+use firn_format::file_name::cold_run;
+use firn_format::filter;
+use firn_format::hybrid::cold_run::{
+    ColdEntry, ColdPlace, RUN_PAGE_BYTES, RunHeader, RunPage, RunTail, filter_hash_of,
+};
+use firn_storage::{ReadFile, Storage};
+
+use crate::error::{from_format, from_storage};
+
+/// A run that is there.
+#[derive(Debug)]
+pub(crate) struct Run {
+    header: RunHeader,
+    file: Arc<dyn ReadFile>,
+    tail: RunTail,
+}
+
+/// The page of each run that was read last, for lookups in the order of hashes.
+#[derive(Debug, Default)]
+pub(crate) struct Pages(BTreeMap<(u64, u64), RunPage>);
+
+/// Pages that are kept.
+const PAGES_MAX: usize = 64;
+
+impl Run {
+    /// Opens a run of `database`. Reads its header and its tail.
+    ///
+    /// # Errors
+    /// `Corrupt`, with file and offset, for one that is damaged, or another database's.
+    pub(crate) fn open(storage: &dyn Storage, database: u128, number: u64) -> Result<Self> {
+        let name = cold_run(number);
+        let file = storage.open_read(&name).map_err(from_storage)?;
+        let mut header = vec![0; RUN_PAGE_BYTES.min(file.len() as usize)];
+        file.read_at(0, &mut header).map_err(from_storage)?;
+        let header = RunHeader::decode(&header).map_err(|error| from_format(&name, error))?;
+        if (header.database, header.number) != (database, number) {
+            let message = format!("expected run {number} of database {database:032x}, found {header:?}");
+            return Err(Error::new(ErrorKind::Corrupt, message).at(Location { file: name, offset: Some(16) }));
+        }
+        let expected = header.tail_at().saturating_add(header.tail_bytes);
+        if file.len() != expected {
+            let message = format!("expected a run of {expected} bytes, found {}", file.len());
+            return Err(Error::new(ErrorKind::Corrupt, message).at(Location { file: name, offset: None }));
+        }
+        let mut tail = vec![0; header.tail_bytes as usize];
+        file.read_at(header.tail_at(), &mut tail).map_err(from_storage)?;
+        let tail = RunTail::decode(&header, &tail).map_err(|error| from_format(&name, error))?;
+        Ok(Self { header, file, tail })
+    }
+
+    pub(crate) fn number(&self) -> u64 {
+        self.header.number
+    }
+
+    pub(crate) fn entry_count(&self) -> u64 {
+        self.header.entries
+    }
+
+    /// Addresses and numbers of values that records of the run refer to.
+    pub(crate) fn values(&self) -> &[(u64, u64)] {
+        &self.tail.values
+    }
+
+    /// Whether there may be a record with this order; `false` is certain.
+    pub(super) fn may_have(&self, order: u64) -> bool {
+        self.header.entries > 0 && filter::contains(&self.tail.filter, filter_hash_of(order))
+    }
+
+    /// Records with this order, newest first.
+    pub(super) fn find(&self, order: u64, mut pages: Option<&mut Pages>) -> Result<Vec<ColdPlace>> {
+        let mut found = Vec::new();
+        for page in self.pages_of(order, order) {
+            let read;
+            let page = match pages.as_deref_mut() {
+                Some(pages) => pages.get(self, page)?,
+                None => {
+                    read = self.page(page)?;
+                    &read
+                }
+            };
+            found.extend(page.between(order, order).map(|entry| entry.place));
+        }
+        Ok(found)
+    }
+
+    /// Adds all entries with orders in `from..=to`.
+    pub(super) fn entries(&self, from: u64, to: u64, all: &mut Vec<ColdEntry>) -> Result<()> {
+        for page in self.pages_of(from, to) {
+            all.extend(self.page(page)?.between(from, to));
+        }
+        Ok(())
+    }
+
+    /// Has the system load what [`find`](Self::find) reads.
+    pub(super) fn will_find(&self, order: u64) {
+        if let Some(page) = self.pages_of(order, order).next() {
+            self.file.will_look_up((1 + page) * RUN_PAGE_BYTES as u64, RUN_PAGE_BYTES as u64);
+        }
+    }
+
+    /// Pages that may have entries with orders in `from..=to`.
+    fn pages_of(&self, from: u64, to: u64) -> std::ops::Range<u64> {
+        let fences = &self.tail.fences;
+        let first = fences.partition_point(|fence| *fence < from).saturating_sub(1);
+        let end = fences.partition_point(|fence| *fence <= to);
+        first as u64..(end as u64).max(first as u64)
+    }
+
+    /// One page.
+    pub(crate) fn page(&self, page: u64) -> Result<RunPage> {
+        let mut bytes = vec![0; RUN_PAGE_BYTES];
+        let at = (1 + page) * RUN_PAGE_BYTES as u64;
+        self.file.read_at(at, &mut bytes).map_err(from_storage)?;
+        RunPage::decode(page, bytes)
+            .map_err(|error| from_format(&cold_run(self.header.number), error.based(at as usize)))
+    }
+
+    pub(crate) fn file_bytes(&self) -> u64 {
+        self.header.tail_at() + self.header.tail_bytes
+    }
+
+    pub(crate) fn page_count(&self) -> u64 {
+        self.header.pages()
+    }
+
+    /// Words of records that are the newest of their order in the run, in segments from `begin` on.
+    pub(super) fn live_words(&self, begin: u64) -> u64 {
+        self.tail.segments.iter().filter(|(base, _)| *base >= begin).map(|(_, words)| words).sum()
+    }
+
+    pub(super) fn memory_bytes(&self) -> u64 {
+        let RunTail { fences, values, segments, filter } = &self.tail;
+        (8 * fences.len() + 16 * (values.len() + segments.len()) + filter.len()) as u64
+    }
+}
+
+impl Pages {
+    fn get(&mut self, run: &Run, page: u64) -> Result<&RunPage> {
+        if self.0.len() > PAGES_MAX {
+            self.0.clear();
+        }
+        Ok(match self.0.entry((run.header.number, page)) {
+            std::collections::btree_map::Entry::Occupied(entry) => entry.into_mut(),
+            std::collections::btree_map::Entry::Vacant(entry) => entry.insert(run.page(page)?),
+        })
+    }
+}
