@@ -1,12 +1,14 @@
 //! Opening a database for one command.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use firn::{Db, EngineKind, PointDb, ScanRange};
+use firn::{Builder, Db, EngineKind, PointDb};
 use firn_engine::blocking::{Blocking, OrderedBlocking};
 use firn_engine::{Durability, Error, KeyspaceId, Stats, WriteOptions};
 use firn_format::file_name::{self, FileName};
 use firn_server::served::Served;
+use firn_storage::Clock;
 use firn_storage::backend::refuse_earlier_build;
 use firn_tree::storage_error;
 
@@ -14,6 +16,7 @@ use crate::access::Access;
 use crate::config_file::Config;
 use crate::ending::{Ending, Failure, Result};
 use crate::output::report;
+use crate::partial::check_whole;
 use crate::progress;
 use crate::shared_storage::{SharedName, SharedStorage};
 
@@ -57,6 +60,23 @@ impl Place {
             config: Config::default(),
         }
     }
+
+    /// The database's directory.
+    pub(crate) fn dir(&self) -> &Path {
+        &self.dir.dir
+    }
+
+    /// Begins to open the database in `dir` with the settings that are said.
+    ///
+    /// # Errors
+    /// The file of settings is wrong.
+    pub(crate) fn builder(&self, dir: &Path) -> Result<Builder> {
+        let builder = PointDb::builder(dir).settings(self.config.settings()?);
+        Ok(match self.config.hash_settings()? {
+            Some(hash) => builder.hash_settings(hash),
+            None => builder,
+        })
+    }
 }
 
 /// An open database.
@@ -82,8 +102,17 @@ impl Database {
 
     /// As [`open`](Self::open), with the engine that a new database is to have.
     pub(crate) fn open_as(place: &Place, access: Access, engine: Option<EngineKind>) -> Result<Self> {
+        Self::open_at(place, access, engine, None)
+    }
+
+    /// As [`open_as`](Self::open_as), by another clock than the machine's.
+    pub(crate) fn open_at(
+        place: &Place,
+        access: Access,
+        engine: Option<EngineKind>,
+        clock: Option<Arc<dyn Clock>>,
+    ) -> Result<Self> {
         let dir = place.dir.dir.clone();
-        let settings = place.config.settings()?;
         check_directory(&dir, place.shared.access_to_directory(access))?;
         check_division(&dir, place.shared.name.shared.as_deref())?;
         let failed = |error: Error| Failure::database(&dir, &error);
@@ -91,26 +120,36 @@ impl Database {
         let is_hashed = EngineKind::of(&dir).map_err(failed)? == Some(EngineKind::Hash);
         let what = format!("opening {}", dir.display());
         let db = progress::during(&what, |_| {
-            let mut builder = PointDb::builder(&dir).settings(settings);
+            let mut builder = place.builder(&dir)?;
             if let Some(engine) = engine {
                 builder = builder.engine(engine);
             }
-            if let Some(hash) = place.config.hash_settings()? {
-                builder = builder.hash_settings(hash);
+            if let Some(clock) = clock {
+                builder = builder.clock(clock);
             }
             let builder =
                 builder.create(access == Access::Create).read_only(access == Access::Read && !is_hashed);
             place.shared.set(builder, access)?.open_points().map_err(failed)
         })?;
         let ordered = db.ordered();
-        let served = ordered.as_ref().map_or(Ok(None), Served::of).map_err(failed)?;
-        if is_written_by_server(&db, served.is_some()) && matches!(access, Access::Write | Access::Create) {
+        let served = Served::of(&db).map_err(failed)?;
+        if served.is_some() && matches!(access, Access::Write | Access::Create) {
             let what = "was written by `firn serve`, which keeps keys in a layout of its own: start it and write with a client, \
                         as in `redis-cli SET KEY VALUE`";
             return Err(Failure::new(Ending::Failed, format!("{} {what}", dir.display())));
         }
         let keyspace = find_keyspace(&db, place, access)?;
         Ok(Self { dir, db, ordered, keyspace, served: served.filter(|_| place.keyspace.is_none()) })
+    }
+
+    /// Its directory.
+    pub(crate) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// The database itself.
+    pub(crate) fn points(&self) -> &PointDb {
+        &self.db
     }
 
     /// A session of the caller's own.
@@ -134,6 +173,11 @@ impl Database {
         })
     }
 
+    /// Whether its engine keeps keys in order.
+    pub(crate) fn is_ordered(&self) -> bool {
+        self.ordered.is_some()
+    }
+
     /// Which engine keeps it.
     pub(crate) fn engine_kind(&self) -> EngineKind {
         self.db.engine_kind()
@@ -150,9 +194,9 @@ impl Database {
     /// # Errors
     /// What the engine says.
     pub(crate) fn warn_of_unseen(&self) -> Result<()> {
-        match (&self.served, &self.ordered) {
-            (Some(_), Some(db)) => warn_of_unseen(db, &self.dir),
-            _ => Ok(()),
+        match &self.served {
+            Some(_) => warn_of_unseen(&self.db, &self.dir),
+            None => Ok(()),
         }
     }
 
@@ -191,9 +235,11 @@ impl Database {
 ///
 /// # Errors
 /// What the engine says.
-pub(crate) fn warn_of_unseen(db: &Db, dir: &Path) -> Result<()> {
+pub(crate) fn warn_of_unseen(db: &PointDb, dir: &Path) -> Result<()> {
+    // Without order the first record may only be found behind all those of clients.
+    let Some(db) = db.ordered() else { return Ok(()) };
     let Some(id) = db.engine().keyspace(KEYSPACE) else { return Ok(()) };
-    let first = db.in_keyspace(id).range(ScanRange::default()).and_then(|mut it| it.next().transpose());
+    let first = db.in_keyspace(id).range(..).and_then(|mut it| it.next().transpose());
     if first.map_err(|error| Failure::database(dir, &error))?.is_some() {
         let dir = dir.display();
         report(format_args!(
@@ -224,6 +270,7 @@ pub(crate) fn check_division(dir: &Path, shared: Option<&str>) -> Result<()> {
 
 /// Refuses a directory that is no database before anything is written into it.
 pub(crate) fn check_directory(dir: &Path, access: Access) -> Result<()> {
+    check_whole(dir)?;
     let refuse = |why: &str| Err(Failure::new(Ending::Failed, format!("{} {why}", dir.display())));
     let remedy = match access {
         Access::Write => "check the path; `firn put --create` makes a database",
@@ -260,14 +307,6 @@ pub(crate) fn check_directory(dir: &Path, access: Access) -> Result<()> {
         Access::Create if names.iter().all(is_ours) => Ok(()),
         Access::Create => refuse("holds other files and no database; name an empty or new directory"),
         _ => refuse(&format!("holds no database; {remedy}")),
-    }
-}
-
-/// Whether `firn serve` has written `db`; `has_catalog` says so of one whose keys are in order.
-fn is_written_by_server(db: &PointDb, has_catalog: bool) -> bool {
-    match db.engine_kind() {
-        EngineKind::Tree => has_catalog,
-        EngineKind::Hash => db.engine().keyspace(Served::KEYSPACES[0]).is_some(),
     }
 }
 

@@ -45,6 +45,8 @@ mod demo;
 mod backup;
 mod repair;
 mod restore;
+mod partial; // a directory until it is whole
+mod copy;
 mod completions;
 mod manual;
 
@@ -94,6 +96,7 @@ enum Command {
     Demo(demo::Arguments),
     Backup(backup::Arguments),
     Restore(restore::Arguments),
+    Copy(copy::Arguments),
     Completions(completions::Arguments),
     Man(manual::Arguments),
 }
@@ -143,6 +146,7 @@ fn run(command: Command) -> Result<Ending> {
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Backup(arguments) => backup::run(&arguments),
         Command::Restore(arguments) => restore::run(&arguments),
+        Command::Copy(arguments) => copy::run(&arguments),
         Command::Completions(arguments) => completions::run(&arguments, Arguments::command()),
         Command::Man(arguments) => manual::run(&arguments, Arguments::command()),
     }

@@ -11,6 +11,7 @@ use crate::access::Access;
 use crate::database::{DIR, check_directory};
 use crate::ending::{Ending, Failure, Result};
 use crate::output::announce;
+use crate::partial::check_target;
 use crate::shared_storage::SharedName;
 use crate::{progress, verify};
 
@@ -63,19 +64,6 @@ fn check_backup(from: &Path) -> Result<()> {
         return Err(Failure::new(Ending::Failed, what));
     }
     check_directory(from, Access::Read)
-}
-
-/// Refuses a directory that holds something.
-fn check_target(dir: &Path) -> Result<()> {
-    match fs::read_dir(dir).map(Iterator::count) {
-        Ok(0) => Ok(()),
-        Ok(_) => {
-            let what = format!("{} is not empty: name an empty or new directory", dir.display());
-            Err(Failure::new(Ending::Failed, what))
-        }
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(Failure::file("list", dir, &error)),
-    }
 }
 
 /// Where the database lies until it is whole.

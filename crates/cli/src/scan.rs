@@ -1,5 +1,6 @@
-//! `firn scan`: records in order.
+//! `firn scan`: records in order, or of an engine without order all of them.
 
+use firn::{EngineKind, StoredRecord};
 use firn_engine::{Direction, ReadAt, ScanRange};
 use firn_server::served::{Served, ServedKey};
 
@@ -7,10 +8,12 @@ use crate::access::Access;
 use crate::database::{Database, Place};
 use crate::ending::{Ending, Failure, Result};
 use crate::escape::Notation;
-use crate::output::Output;
+use crate::output::{Output, report};
 use crate::served::{self, Selected, Wanted};
 
-/// Print records in the order of their keys: key, tab, value, one record a line.
+/// Print records in the order of their keys: key, tab, value, one record a line. The engine hashlog
+/// keeps no order: of its databases they come by the hashes of their keys, which is said on
+/// standard error, and --from, --to and --reverse are refused.
 ///
 /// Of a database that `firn serve` has written it prints the keys of clients, with tabs between:
 /// database, key, type, seconds until it expires (`-`: never), and the value of a string of up to
@@ -46,6 +49,16 @@ pub(crate) struct Arguments {
 }
 
 impl Arguments {
+    /// A record as a line.
+    fn line(&self, key: &[u8], value: &[u8]) -> String {
+        let mut line = self.notation.show(key);
+        if !self.keys {
+            line.push('\t');
+            line.push_str(&self.notation.show(value));
+        }
+        line
+    }
+
     fn range(&self) -> Result<ScanRange> {
         let parse = |text: &Option<String>| text.as_deref().map(|text| self.notation.parse(text)).transpose();
         Ok(ScanRange {
@@ -63,7 +76,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
     database.warn_of_unseen()?;
     let printed = match database.served() {
         None if arguments.selected.database.is_some() => Err(served::not_served()),
-        None => print(arguments, &database, range),
+        None if database.is_ordered() => print(arguments, &database, range),
+        None => print_by_hash(arguments, &database, &range),
         Some(served) => print_served(arguments, &database, served, &range),
     };
     database.close()?;
@@ -95,6 +109,39 @@ fn print_served(
     printed
 }
 
+/// Prints records of an engine that keeps no order.
+fn print_by_hash(arguments: &Arguments, database: &Database, range: &ScanRange) -> Result<()> {
+    let engine = database.engine_kind();
+    if arguments.reverse || arguments.from.is_some() || arguments.to.is_some() {
+        let what = format!(
+            "the engine {engine} keeps keys in no order: use --prefix in place of --from, --to and --reverse, or copy \
+             the database with `firn copy --engine {}`",
+            EngineKind::Tree
+        );
+        return Err(Failure::new(Ending::Usage, what));
+    }
+    report(format_args!("firn: the engine {engine} keeps keys in no order: they come by their hashes"));
+    let prefix = range.prefix.clone().unwrap_or_default();
+    let records = database.records().all_records().map_err(|error| database.failure(&error))?;
+    let is_wanted = |record: &firn::Result<StoredRecord>| {
+        record.as_ref().map_or(true, |record| record.key.starts_with(&prefix))
+    };
+    let limit = usize::try_from(arguments.limit.unwrap_or(u64::MAX)).unwrap_or(usize::MAX);
+    let mut output = Output::new();
+    for record in records.filter(is_wanted).take(limit) {
+        match record {
+            Ok(record) if !output.line(&arguments.line(&record.key, &record.value)) => break,
+            Ok(_) => {}
+            Err(error) => {
+                // What was found before the damage is still worth printing.
+                output.finish()?;
+                return Err(database.failure(&error));
+            }
+        }
+    }
+    output.finish()
+}
+
 fn print(arguments: &Arguments, database: &Database, range: ScanRange) -> Result<()> {
     let mut session = database.ordered_session()?;
     let scan = session.scan(ReadAt::Latest, database.keyspace(), range);
@@ -112,12 +159,7 @@ fn print(arguments: &Arguments, database: &Database, range: ScanRange) -> Result
                 return Err(failure);
             }
         };
-        let mut line = arguments.notation.show(key);
-        if !arguments.keys {
-            line.push('\t');
-            line.push_str(&arguments.notation.show(value));
-        }
-        if !output.line(&line) {
+        if !output.line(&arguments.line(key, value)) {
             break;
         }
         left -= 1;

@@ -84,9 +84,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
     // Before the directory is made: a start that finds a port in use leaves nothing behind.
     let ports = Ports::take(&serve).map_err(|error| cannot_serve(&error))?;
     let db = open(dir, &options, (settings, effective.hash), &shared)?;
-    if let Some(ordered) = db.ordered() {
-        warn_of_unseen(&ordered, dir)?;
-    }
+    warn_of_unseen(&db, dir)?;
     let server = Server::start_on(ports, &db, serve, Arc::new(SystemClock::new()));
     let server = server.map_err(|error| cannot_serve(&error))?;
     let (address, network) = (server.address(), server.network());

@@ -128,21 +128,18 @@ pub(crate) fn scan(
     output: &mut Output,
 ) -> Result<()> {
     let now_ms = now_ms();
-    let indexes = wanted.selected.database.map_or(0..Served::DATABASES, |index| index..index + 1);
     let mut left = wanted.limit;
-    for index in indexes {
-        let keys = served.keys(index, now_ms).map_err(|error| database.failure(&error))?;
-        for key in keys {
-            if left == 0 {
+    let keys = served.keys(wanted.selected.database, now_ms).map_err(|error| database.failure(&error))?;
+    for key in keys {
+        if left == 0 {
+            return Ok(());
+        }
+        let key = key.map_err(|error| database.failure(&error))?;
+        if key.key().starts_with(&wanted.prefix) {
+            if !output.line(&show(&key, now_ms)) {
                 return Ok(());
             }
-            let key = key.map_err(|error| database.failure(&error))?;
-            if key.key().starts_with(&wanted.prefix) {
-                if !output.line(&show(&key, now_ms)) {
-                    return Ok(());
-                }
-                left -= 1;
-            }
+            left -= 1;
         }
     }
     Ok(())
@@ -174,14 +171,13 @@ pub(crate) fn line_of(key: &ServedKey, now_ms: u64, notation: Notation, with_val
 /// Says whose database it is, and which of its databases have keys.
 ///
 /// # Errors
-/// As [`Served::has_keys`].
+/// As [`Served::used_databases`].
 pub(crate) fn summary(database: &Database, served: &Served) -> Result<String> {
-    let mut used = Vec::new();
-    for index in 0..Served::DATABASES {
-        if served.has_keys(index).map_err(|error| database.failure(&error))? {
-            used.push(index.to_string());
-        }
-    }
+    let used = served.used_databases().map_err(|error| database.failure(&error))?;
+    let Some(used) = used else {
+        return Ok("written by `firn serve`; `firn scan` shows its keys".to_owned());
+    };
+    let used: Vec<String> = used.iter().map(u32::to_string).collect();
     let used = match used.as_slice() {
         [] => "no keys".to_owned(),
         [one] => format!("keys in database {one}"),

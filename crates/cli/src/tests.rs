@@ -87,7 +87,7 @@ fn a_word_that_no_option_has_gets_a_tip_with_the_option() {
         }
         let (stray, tip) = match name.as_str() {
             "firn restore" => ("x", "as in `--from x`"),
-            "firn backup" => ("x", "as in `--to x`"),
+            "firn backup" | "firn copy" => ("x", "as in `--to x`"),
             _ if has("dir") => ("x", "as in `--dir x`"),
             _ => ("x.toml", "as in `--config x.toml`"),
         };

@@ -39,6 +39,13 @@ pub trait Engine: Send + Sync {
     /// Names and ids of all keyspaces, by id.
     fn keyspaces(&self) -> Vec<(String, KeyspaceId)>;
 
+    /// What a keyspace was created with, and what was changed since. One created with these in
+    /// another database behaves as it does here.
+    ///
+    /// # Errors
+    /// `Invalid` if there is no such keyspace.
+    fn keyspace_settings(&self, id: KeyspaceId) -> Result<KeyspaceSettings>;
+
     /// Drops a keyspace with all its data, durable on return; the default one cannot be dropped.
     fn drop_keyspace(&self, id: KeyspaceId) -> Result<()>;
 

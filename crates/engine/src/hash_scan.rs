@@ -69,7 +69,6 @@ pub struct HashScan {
 #[derive(Clone, Debug, Default)]
 pub struct HashBatch {
     records: ScanBatch,
-    expires_at_ms: Vec<u64>,
     next: Option<HashCursor>,
 }
 
@@ -92,7 +91,7 @@ impl HashBatch {
     /// When the record at `index` expires, in milliseconds since the Unix epoch; 0 = never, or past
     /// the last. A value that operands were merged into says 0.
     pub fn expires_at_ms(&self, index: usize) -> u64 {
-        self.expires_at_ms.get(index).copied().unwrap_or(0)
+        self.records.expires_at_ms(index)
     }
 
     /// Where the next batch begins; `None` if there is nothing behind this one.
@@ -103,20 +102,17 @@ impl HashBatch {
     /// Forgets the records and keeps the memory. For engines.
     pub fn clear(&mut self) {
         self.records.clear();
-        self.expires_at_ms.clear();
         self.next = None;
     }
 
     /// Adds a record. For engines.
     pub fn push(&mut self, key: &[u8], value: &[u8], expires_at_ms: u64) {
-        self.records.push(key, value);
-        self.expires_at_ms.push(expires_at_ms);
+        self.records.push_until(key, value, expires_at_ms);
     }
 
     /// Forgets all records but the first `count`. For engines.
     pub fn truncate(&mut self, count: usize) {
         self.records.truncate(count);
-        self.expires_at_ms.truncate(count);
     }
 
     /// Says where the next batch begins; `None` = there is none. For engines.

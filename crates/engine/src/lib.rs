@@ -37,6 +37,7 @@ mod durability;
 mod batch;
 mod outcome;
 mod semantics;
+mod expiries; // when values of a list expire
 mod scan;
 mod hash_scan;
 mod source;

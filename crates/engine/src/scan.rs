@@ -6,6 +6,7 @@ use std::ops::Range;
 
 pub use range::ScanRange;
 
+use crate::expiries::Expiries;
 use crate::{Outcome, Result};
 
 /// Which way a scan walks.
@@ -38,6 +39,7 @@ impl Default for BatchLimit {
 pub struct ScanBatch {
     bytes: Vec<u8>,
     records: Vec<(Range<usize>, Range<usize>)>,
+    expiries: Expiries,
     finished: bool,
 }
 
@@ -56,6 +58,12 @@ impl ScanBatch {
     pub fn get(&self, index: usize) -> Option<(&[u8], &[u8])> {
         let (key, value) = self.records.get(index)?.clone();
         Some((&self.bytes[key], &self.bytes[value]))
+    }
+
+    /// When the record at `index` expires, in milliseconds since the Unix epoch; 0 = never, or past
+    /// the last. A value that operands were merged into says 0.
+    pub fn expires_at_ms(&self, index: usize) -> u64 {
+        self.expiries.get(index)
     }
 
     /// Key of the last record.
@@ -87,6 +95,7 @@ impl ScanBatch {
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.records.clear();
+        self.expiries.truncate(0);
         self.finished = false;
     }
 
@@ -99,11 +108,19 @@ impl ScanBatch {
         self.records.push((start..middle, middle..self.bytes.len()));
     }
 
+    /// Adds a record that expires then; 0 = never. For engines.
+    #[inline]
+    pub fn push_until(&mut self, key: &[u8], value: &[u8], expires_at_ms: u64) {
+        self.expiries.note(self.records.len(), expires_at_ms);
+        self.push(key, value);
+    }
+
     /// Forgets all records but the first `count`. For engines.
     pub(crate) fn truncate(&mut self, count: usize) {
         if let Some((key, _)) = self.records.get(count) {
             self.bytes.truncate(key.start);
             self.records.truncate(count);
+            self.expiries.truncate(count);
         }
     }
 

@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use crate::expiries::Expiries;
+
 /// Values found by `multi_get`, in the order of the keys, in one buffer that is reused.
 #[derive(Clone, Debug, Default)]
 pub struct Values {
@@ -9,6 +11,7 @@ pub struct Values {
     found: Vec<Option<Range<usize>>>,
     /// Indexes of keys of which an expired value is stored, in order.
     expired: Vec<usize>,
+    expiries: Expiries,
     bytes_max: Option<usize>,
 }
 
@@ -33,6 +36,12 @@ impl Values {
     /// for.
     pub fn get(&self, index: usize) -> Option<&[u8]> {
         self.found.get(index)?.clone().map(|range| &self.bytes[range])
+    }
+
+    /// When the value of the key at `index` expires, in milliseconds since the Unix epoch; 0 =
+    /// never, or there is none. A value that operands were merged into says 0.
+    pub fn expires_at_ms(&self, index: usize) -> u64 {
+        self.expiries.get(index)
     }
 
     /// Whether a value of the key at `index` is stored, a live or an expired one, as for
@@ -62,6 +71,7 @@ impl Values {
         self.bytes.clear();
         self.found.clear();
         self.expired.clear();
+        self.expiries.truncate(0);
     }
 
     /// Adds the next key's value. For engines.
@@ -71,6 +81,12 @@ impl Values {
             self.bytes.extend_from_slice(value);
             start..self.bytes.len()
         }));
+    }
+
+    /// Adds the next key's value, which expires then; 0 = never. For engines.
+    pub fn push_until(&mut self, value: &[u8], expires_at_ms: u64) {
+        self.expiries.note(self.found.len(), expires_at_ms);
+        self.push(Some(value));
     }
 
     /// Adds the next key, whose value has expired and is stored. For engines.

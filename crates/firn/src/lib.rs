@@ -96,7 +96,10 @@ mod transaction;
 mod asynchronous; // the same calls as futures
 mod verify;
 mod backup;
+mod all_records;
+mod transfer; // to a database of either engine
 
+pub use all_records::{AllRecords, StoredRecord};
 pub use asynchronous::{AsyncDb, AsyncKeyspace, AsyncScan, AsyncTransaction, AsyncTransactionKeyspace};
 pub use builder::Builder;
 pub use db::Db;
@@ -126,6 +129,7 @@ pub use point_db::PointDb;
 pub use point_keyspace::PointKeyspace;
 pub use scan::Scan;
 pub use transaction::{PointTransaction, PointTransactionKeyspace, Transaction, TransactionKeyspace};
+pub use transfer::RecordTotals;
 pub use verify::verify;
 
 /// A key and its value.

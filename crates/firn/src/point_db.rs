@@ -242,6 +242,14 @@ impl PointDb {
         self.shared.engine.keyspaces()
     }
 
+    /// What a keyspace was created with, and what was changed since.
+    ///
+    /// # Errors
+    /// `Invalid` if there is no such keyspace.
+    pub fn keyspace_settings(&self, id: KeyspaceId) -> Result<KeyspaceSettings> {
+        self.shared.engine.keyspace_settings(id)
+    }
+
     /// Drops a keyspace with all its data, durable on return.
     ///
     /// # Errors

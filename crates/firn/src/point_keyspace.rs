@@ -133,6 +133,34 @@ impl PointKeyspace {
         self.db.pooled().contains_key(self.read_at(), self.id, key.as_ref())
     }
 
+    /// When the value of `key` expires, in milliseconds since the Unix epoch: `Some(0)` = never,
+    /// `None` = it has none. Of a value that operands were merged into the answer is `Some(0)`.
+    ///
+    /// [`multi_get`](Self::multi_get) answers values and this as of one point
+    /// ([`Values::expires_at_ms`]). Costs as much as a [`get`](Self::get).
+    ///
+    /// ```
+    /// # fn main() -> firn::Result<()> {
+    /// # let storage = std::sync::Arc::new(firn::storage::backend::Memory::new());
+    /// # let db = firn::Db::builder("example").storage(storage).open()?;
+    /// use std::time::Duration;
+    ///
+    /// let codes = db.in_default();
+    /// codes.put_for("anna", "1234", Duration::from_secs(60))?;
+    /// codes.put("bo", "5678")?;
+    /// assert!(codes.expires_at_ms("anna")?.is_some_and(|at_ms| at_ms > 0));
+    /// assert_eq!((codes.expires_at_ms("bo")?, codes.expires_at_ms("cy")?), (Some(0), None));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`get`](Self::get).
+    pub fn expires_at_ms(&self, key: impl AsRef<[u8]>) -> Result<Option<u64>> {
+        let values = self.db.pooled().multi_get(self.read_at(), self.id, &[key.as_ref()])?;
+        Ok(values.get(0).map(|_| values.expires_at_ms(0)))
+    }
+
     /// Values of `keys` as of one point, in their order.
     ///
     /// # Errors

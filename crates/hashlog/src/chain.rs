@@ -58,7 +58,8 @@ impl Piece {
 /// What the history of a key comes to.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Resolved {
-    Value(Vec<u8>),
+    /// The value, and when it expires: 0 = never, or operands were merged into it.
+    Value(Vec<u8>, u64),
     Expired,
     Nothing,
 }
@@ -109,7 +110,7 @@ impl Chain<'_> {
         let base = base.filter(|_| !has_expired);
         if operands.is_empty() {
             return Ok(match base {
-                Some(piece) => Resolved::Value(piece.value().to_vec()),
+                Some(piece) => Resolved::Value(piece.value().to_vec(), piece.content.expires_at_ms),
                 None if has_expired => Resolved::Expired,
                 None => Resolved::Nothing,
             });
@@ -117,7 +118,7 @@ impl Chain<'_> {
         let keyspace = self.database.keyspaces.get(KeyspaceId(key.keyspace))?;
         let operands: Vec<&[u8]> = operands.iter().map(Piece::value).collect();
         let base = base.map(Piece::value);
-        Ok(Resolved::Value(merged(keyspace.operator.as_deref(), key, base, &operands)?))
+        Ok(Resolved::Value(merged(keyspace.operator.as_deref(), key, base, &operands)?, 0))
     }
 
     /// What the chain of `key` has of it below `end`.

@@ -162,6 +162,11 @@ impl Engine for HashLog {
         all.iter().map(|keyspace| (keyspace.name.clone(), keyspace.id)).collect()
     }
 
+    fn keyspace_settings(&self, id: KeyspaceId) -> Result<KeyspaceSettings> {
+        let keyspace = self.database.keyspaces.get(id)?;
+        Ok(KeyspaceSettings { in_one_slot: id.0 & ONE_SLOT != 0, ..keyspace.settings.clone() })
+    }
+
     fn drop_keyspace(&self, id: KeyspaceId) -> Result<()> {
         let database = &*self.database;
         database.check_writes()?;

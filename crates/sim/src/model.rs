@@ -186,6 +186,17 @@ impl Model {
         self.resolve(keyspace, key, versions, at, now_ms)
     }
 
+    /// When the value of `key` as of `at` expires; 0 = never, there is none, or operands lie over
+    /// it.
+    pub fn expires_at_ms(&self, at: Moment, id: KeyspaceId, key: &[u8], now_ms: u64) -> Result<u64> {
+        if self.get(at, id, key, now_ms)?.is_none() {
+            return Ok(0);
+        }
+        let versions = self.keyspaces.get(&id).and_then(|keyspace| keyspace.keys.get(key));
+        let newest = versions.and_then(|versions| versions.iter().rev().find(|version| version.moment < at));
+        Ok(newest.map_or(0, |version| version.expires_at_ms))
+    }
+
     /// The records of `range` as of `at`, in the scan's order.
     pub fn scan(&self, at: Moment, id: KeyspaceId, range: &ScanRange, now_ms: u64) -> Result<Records> {
         let keyspace = self.keyspaces.get(&id).ok_or_else(|| unknown(id))?;

@@ -146,6 +146,11 @@ impl Engine for Tree {
         version.live().map(|keyspace| (keyspace.definition.name.clone(), KeyspaceId(keyspace.id()))).collect()
     }
 
+    fn keyspace_settings(&self, id: KeyspaceId) -> Result<KeyspaceSettings> {
+        let version = self.shared.catalog.version.load();
+        version.keyspace(id.0).map(|keyspace| keyspace.definition.settings.clone())
+    }
+
     fn drop_keyspace(&self, id: KeyspaceId) -> Result<()> {
         let shared = &self.shared;
         shared.check_open()?;

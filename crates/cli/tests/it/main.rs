@@ -8,6 +8,7 @@ mod rounds; // what is written, and what must be found
 mod usage;
 mod config;
 mod inspect;
+mod copy;
 mod hashed; // databases of the hashed engine
 mod verify;
 mod bench;

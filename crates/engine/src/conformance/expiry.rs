@@ -3,8 +3,8 @@
 use super::Check;
 use super::database::{Database, key};
 use crate::{
-    Batch, Change, ErrorKind, KeyspaceId, KeyspaceSettings, Op, OpKind, OrderedBatch, OrderedOpKind, ReadAt,
-    ScanRange, WriteOptions,
+    Batch, BatchLimit, Change, ErrorKind, KeyspaceId, KeyspaceSettings, Op, OpKind, OrderedBatch,
+    OrderedOpKind, ReadAt, ScanBatch, ScanRange, WriteOptions,
 };
 
 pub(super) const CHECKS: &[Check] = &[
@@ -22,6 +22,7 @@ pub(super) const CHECKS: &[Check] = &[
     ("expiry::what a range delete covers is not stored", true, covered_is_not_stored),
     ("expiry::operands on an expired value apply to nothing", false, operands_on_expired),
     ("expiry::scans skip expired records", true, scans),
+    ("expiry::reads tell when values expire", false, reported),
 ];
 
 fn expiring(at_ms: u64) -> WriteOptions {
@@ -277,6 +278,61 @@ fn operands_on_expired(database: &mut Database) {
     database.assert_value(ReadAt::Latest, b"a", Some(b"123"));
     database.harness.advance_ms(1000);
     database.everywhere(&mut |database| database.assert_value(ReadAt::Latest, b"a", Some(b"23")));
+}
+
+/// When the value of `key` expires, asked every way there is; `None` = it has none.
+#[track_caller]
+fn expiry(database: &mut Database, key: &[u8]) -> Option<u64> {
+    let keyspace = database.keyspace;
+    let mut answers = Vec::new();
+    for keys in [&[key][..], &[b"absent", key, key]] {
+        let values = database.db().multi_get(ReadAt::Latest, keyspace, keys).expect("multi_get");
+        let last = keys.len() - 1;
+        answers.push(values.get(last).map(|_| values.expires_at_ms(last)));
+        assert_eq!(values.expires_at_ms(keys.len()), 0, "past the last");
+    }
+    if std::sync::Arc::clone(database.engine()).ordered().is_some() {
+        for range in [ScanRange::all(), ScanRange::all().backward()] {
+            let db = database.ordered_db();
+            let mut scan = db.session().scan(ReadAt::Latest, keyspace, range).expect("scan");
+            let (mut batch, mut found) = (ScanBatch::new(), None);
+            while !batch.is_finished() {
+                let limit = BatchLimit { records: 2, bytes: 1 << 20 };
+                db.next_batch(&mut *scan, limit, &mut batch).expect("a batch");
+                let place = batch.records().position(|(found, _)| found == key);
+                found = found.or(place.map(|index| batch.expires_at_ms(index)));
+            }
+            answers.push(found);
+        }
+    }
+    assert!(answers.iter().all(|answer| *answer == answers[0]), "{answers:?}");
+    answers[0]
+}
+
+fn reported(database: &mut Database) {
+    let now = database.harness.now_ms();
+    let keyspace = appending(database);
+    let long = vec![b'v'; 200_000];
+    for (name, value, after_ms) in
+        [(&b"a"[..], &b"1"[..], 1000), (b"b", &long, 2000), (b"c", b"", 3000), (b"merged", b"1", 3000)]
+    {
+        database.db().put(keyspace, name, value, expiring(now + after_ms)).expect("put");
+    }
+    database.put(b"never", b"1");
+    database.db().put(keyspace, b"replaced", b"1", expiring(now + 1000)).expect("put");
+    database.put(b"replaced", &long);
+    database.merge(b"merged", b"2");
+    database.everywhere(&mut |database| {
+        assert_eq!(expiry(database, b"a"), Some(now + 1000));
+        assert_eq!(expiry(database, b"b"), Some(now + 2000));
+        assert_eq!(expiry(database, b"c"), Some(now + 3000));
+        for name in [&b"never"[..], b"replaced", b"merged"] {
+            assert_eq!(expiry(database, name), Some(0));
+        }
+        assert_eq!(expiry(database, b"deleted"), None);
+    });
+    database.harness.advance_ms(1000);
+    assert_eq!((expiry(database, b"a"), expiry(database, b"c")), (None, Some(now + 3000)));
 }
 
 fn reopened(database: &mut Database) {

@@ -2,7 +2,9 @@
 
 use super::Check;
 use super::database::{Database, key};
-use crate::{Batch, Compression, ErrorKind, KEYSPACE_DEFAULT, KeyspaceSettings, ReadAt, WriteOptions};
+use crate::{
+    Batch, Compression, ErrorKind, KEYSPACE_DEFAULT, KeyspaceId, KeyspaceSettings, ReadAt, WriteOptions,
+};
 
 pub(super) const CHECKS: &[Check] = &[
     ("keyspaces::the default one is there from birth", false, default_one),
@@ -49,6 +51,10 @@ fn equal_or_conflict(database: &mut Database) {
         assert_eq!((engine.keyspace("first"), engine.keyspace("none")), (Some(first), None));
         // What a caller does not say is as it is.
         let third = engine.create_keyspace("third", zstd.clone()).expect("create");
+        assert_eq!(engine.keyspace_settings(second).expect("it is there"), merging);
+        assert_eq!(engine.keyspace_settings(third).expect("it is there"), zstd);
+        let unknown = engine.keyspace_settings(KeyspaceId(u32::MAX)).expect_err("there is none");
+        assert_eq!(unknown.kind(), ErrorKind::Invalid);
         assert_eq!(engine.create_keyspace("third", plain()).expect("nothing is said"), third);
         let names: Vec<_> = engine.keyspaces().into_iter().map(|(name, _)| name).collect();
         assert_eq!(names, ["default", "first", "second", "third"]);

@@ -35,7 +35,7 @@ impl Caller {
             let (looked, seen) = self.look_up(key, u64::MAX, value)?;
             self.wait_for_batch(key);
             let current = match looked {
-                Looked::Value => Some(value.as_slice()),
+                Looked::Value(_) => Some(value.as_slice()),
                 Looked::Expired | Looked::Nothing => None,
                 Looked::MustWait => return Ok(None),
             };

@@ -9,8 +9,8 @@ use crate::ops::{Key, Seen};
 /// What a lookup found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Looked {
-    /// A value, which is where the caller wanted it.
-    Value,
+    /// A value, which is where the caller wanted it, and when it expires; 0 = never.
+    Value(u64),
     /// One that has expired.
     Expired,
     Nothing,
@@ -37,7 +37,7 @@ impl Caller {
                         out.clear();
                         return Ok((Looked::Expired, seen));
                     }
-                    return Ok((Looked::Value, seen));
+                    return Ok((Looked::Value(content.expires_at_ms), seen));
                 }
             }
             Tried::OnDevice => {}
@@ -51,9 +51,9 @@ impl Caller {
         let (resolved, seen) = chain.resolve(key, end)?;
         out.clear();
         let looked = match resolved {
-            Resolved::Value(value) => {
+            Resolved::Value(value, expires_at_ms) => {
                 *out = value;
-                Looked::Value
+                Looked::Value(expires_at_ms)
             }
             Resolved::Expired => Looked::Expired,
             Resolved::Nothing => Looked::Nothing,
@@ -139,7 +139,7 @@ impl Caller {
             let stripe = self.database.moments.stripes.seen(key.hash);
             let (looked, found) = self.look_up(key, end, &mut value)?;
             match looked {
-                Looked::Value => out.push(Some(&value)),
+                Looked::Value(expires_at_ms) => out.push_until(&value, expires_at_ms),
                 Looked::Expired => out.push_expired(),
                 Looked::Nothing => out.push(None),
                 Looked::MustWait => {

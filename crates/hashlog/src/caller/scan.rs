@@ -312,7 +312,7 @@ impl Caller {
         if content.is_operand {
             let mut merged = Vec::new();
             match self.look_up(Key::new(found.keyspace, &found.key), end, &mut merged)?.0 {
-                Looked::Value => out.push(&found.key, if scan.has_values { &merged } else { &[] }, 0),
+                Looked::Value(_) => out.push(&found.key, if scan.has_values { &merged } else { &[] }, 0),
                 Looked::Expired | Looked::Nothing => {}
                 Looked::MustWait => return Ok(Followed::MustWait),
             }

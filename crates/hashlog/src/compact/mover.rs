@@ -274,7 +274,7 @@ impl<'a> Mover<'a> {
                 false => chain.resolved(key, &history).ok(),
             };
             let done = match merged {
-                Some(Resolved::Value(value)) => self.replace(key, seen, &value)?,
+                Some(Resolved::Value(value, _)) => self.replace(key, seen, &value)?,
                 _ => self.copy_history(key, &history)?,
             };
             match done {

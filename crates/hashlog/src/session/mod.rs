@@ -160,7 +160,7 @@ impl Session for HashSession {
         out: &mut Vec<u8>,
     ) -> Result<Outcome<bool>> {
         match self.caller()?.get(at, keyspace, key, out)? {
-            Looked::Value => return Ok(Outcome::Done(true)),
+            Looked::Value(_) => return Ok(Outcome::Done(true)),
             Looked::Expired | Looked::Nothing => return Ok(Outcome::Done(false)),
             Looked::MustWait => out.clear(),
         }
@@ -168,7 +168,7 @@ impl Session for HashSession {
         Ok(Outcome::Pending(self.read_later(at, move |caller, at| {
             let mut out = Vec::new();
             let looked = caller.get(at, keyspace, &key, &mut out)?;
-            Ok(Completion::Value((looked == Looked::Value).then_some(out)))
+            Ok(Completion::Value(matches!(looked, Looked::Value(_)).then_some(out)))
         })))
     }
 
@@ -181,7 +181,7 @@ impl Session for HashSession {
         out: &mut Vec<u8>,
     ) -> Result<Outcome<bool>> {
         match self.caller()?.get(at, keyspace, key, out)? {
-            Looked::Value => {
+            Looked::Value(_) => {
                 cut(out, range);
                 return Ok(Outcome::Done(true));
             }
@@ -193,7 +193,7 @@ impl Session for HashSession {
             let mut out = Vec::new();
             let looked = caller.get(at, keyspace, &key, &mut out)?;
             cut(&mut out, range);
-            Ok(Completion::Value((looked == Looked::Value).then_some(out)))
+            Ok(Completion::Value(matches!(looked, Looked::Value(_)).then_some(out)))
         })))
     }
 
@@ -219,7 +219,7 @@ impl Session for HashSession {
     fn is_stored(&mut self, keyspace: KeyspaceId, key: &[u8]) -> Result<Outcome<bool>> {
         let mut out = Vec::new();
         match self.caller()?.get(ReadAt::Latest, keyspace, key, &mut out)? {
-            Looked::Value | Looked::Expired => return Ok(Outcome::Done(true)),
+            Looked::Value(_) | Looked::Expired => return Ok(Outcome::Done(true)),
             Looked::Nothing => return Ok(Outcome::Done(false)),
             Looked::MustWait => {}
         }

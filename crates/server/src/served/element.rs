@@ -1,9 +1,9 @@
 //! The parts of what stands at a key.
 
-use firn::ScanRange;
 use firn_engine::{Error, ErrorKind, Result};
 use firn_format::datatype::{CollectionId, Field, FieldKind, Score, Tag, Value};
 
+use super::records::{Records, is_ordered};
 use super::{Served, ServedKey};
 
 /// One part of a collection.
@@ -86,11 +86,40 @@ impl Served {
         sink: &mut dyn FnMut(Field<'_>, &[u8]) -> bool,
     ) -> Result<()> {
         let Some(collection) = key.collection() else { return Ok(()) };
+        if let Value::LongString { collection: it, fragment_bytes } = key.value()
+            && !is_ordered(&self.fields)
+        {
+            return self.fragments(&collection, it.count.div_ceil(u64::from(fragment_bytes)), sink);
+        }
         let (mut start, mut end) = (Vec::new(), Vec::new());
         collection.kind_range(kind, &mut start, &mut end);
-        for record in self.fields.range(ScanRange::between(&start, &end))? {
+        for record in Records::of(&self.fields, &start, &end)? {
             let (record, value) = record?;
             if !sink(decode(&collection, &record, key)?, &value) {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Served {
+    /// Gives `sink` the fragments of a long string, which are known by their numbers.
+    fn fragments(
+        &self,
+        collection: &CollectionId,
+        count: u64,
+        sink: &mut dyn FnMut(Field<'_>, &[u8]) -> bool,
+    ) -> Result<()> {
+        let mut front = Vec::new();
+        collection.encode(&mut front);
+        for index in 0..count {
+            let field = Field::Fragment(index as u32);
+            let mut record = front.clone();
+            field.encode(&mut record);
+            if let Some(value) = self.fields.get(&record)?
+                && !sink(field, &value)
+            {
                 break;
             }
         }

@@ -2,39 +2,45 @@
 //!
 //! ```text
 //!   Served::of ─► keys ──► ServedKey ─► elements   what clients would see
-//!            └──► verify ─► Finding                whether every record is one that a server writes
+//!            ├──► verify ─► Finding                whether every record is one that a server writes
+//!            └──► transfer ─► Transfer             which records another engine takes
 //! ```
-//! Start at [`Served::of`]. Nothing here writes.
+//! Start at [`Served::of`]. Nothing here writes to what it reads. Either engine may keep it: where
+//! keys have no order, what is of a range is found among all.
 //!
 //! # Not here
 //! - Checksums and files: the engine verifies those.
 //! - The bytes themselves: `firn_format::datatype`.
 
+mod records;
 mod element;
 mod key;
 mod verify;
+mod transfer;
 
 pub use element::Element;
 pub use key::{Kind, ServedKey};
+pub use transfer::{Transfer, Unfit};
 pub use verify::{Finding, ServedTotals};
 
-use firn::{Db, Keyspace, ScanRange};
+use firn::{PointDb, PointKeyspace};
 use firn_engine::Result;
 use firn_format::datatype::{self, DatabaseId, UserKey, Value};
 
 use crate::store::{Catalog, DATABASE_COUNT, Databases, Engines};
+use records::{Records, is_ordered};
 
-/// The databases that clients of a server select, in a [`Db`].
+/// The databases that clients of a server select, in a [`PointDb`].
 ///
 /// Owned by a tool that has opened the database, read-only or not. What a running server would
 /// expire is not shown, and stays where it is.
 #[derive(Debug)]
 pub struct Served {
-    keys: Keyspace,
-    fields: Keyspace,
-    expiry: Keyspace,
-    purges: Keyspace,
-    catalog: Keyspace,
+    keys: PointKeyspace,
+    fields: PointKeyspace,
+    expiry: PointKeyspace,
+    purges: PointKeyspace,
+    catalog: PointKeyspace,
     databases: Databases,
     /// Collections from this generation on were never made.
     ceiling: u64,
@@ -52,14 +58,14 @@ impl Served {
     /// # Errors
     /// What the engine says; `Corrupt` if the catalog is damaged, `Invalid` if a newer release has
     /// written it.
-    pub fn of(db: &Db) -> Result<Option<Self>> {
+    pub fn of(db: &PointDb) -> Result<Option<Self>> {
         let engine = db.engine();
         let found = datatype::KEYSPACES.map(|name| engine.keyspace(name).map(|id| (id, db.in_keyspace(id))));
         let [Some(keys), Some(fields), Some(expiry), Some(purges), Some((catalog_id, catalog))] = found
         else {
             return Ok(None);
         };
-        let read = Catalog::read(&Engines::Ordered(engine), catalog_id)?;
+        let read = Catalog::read(&Engines::one(engine)?, catalog_id)?;
         let [keys, fields, expiry, purges] = [keys, fields, expiry, purges].map(|(_, keyspace)| keyspace);
         let (databases, ceiling) = (read.databases, read.ceiling);
         // A server writes its properties before anything else.
@@ -80,32 +86,59 @@ impl Served {
         Ok(key.is_live(now_ms).then_some(key))
     }
 
-    /// The keys of the database `index`, below [`DATABASES`](Self::DATABASES), that have not
-    /// expired at `now_ms`: by slot, and in a slot by hash.
+    /// The keys of the database `index`, below [`DATABASES`](Self::DATABASES), or of all of them,
+    /// that have not expired at `now_ms`. Where the engine keeps keys in order they come by
+    /// database, slot and hash; else as it finds them.
     ///
     /// # Errors
     /// What the engine says; each item as [`get`](Self::get).
-    pub fn keys(&self, index: u32, now_ms: u64) -> Result<impl Iterator<Item = Result<ServedKey>>> {
-        let (mut start, mut end) = (Vec::new(), Vec::new());
-        datatype::range::database(self.databases.get(index).id, &mut start, &mut end);
-        let records = self.keys.range(ScanRange::between(&start, &end))?;
-        Ok(records.filter_map(move |record| {
-            let key = record.and_then(|(key, value)| ServedKey::decode(index, &key, value));
-            match key {
-                Ok(key) if !key.is_live(now_ms) => None,
-                key => Some(key),
+    pub fn keys(
+        &self,
+        index: Option<u32>,
+        now_ms: u64,
+    ) -> Result<impl Iterator<Item = Result<ServedKey>> + use<'_>> {
+        let indexes = index.map_or(0..Self::DATABASES, |index| index..index + 1);
+        let mut ranges = Vec::new();
+        if is_ordered(&self.keys) {
+            for index in indexes.clone() {
+                let (mut start, mut end) = (Vec::new(), Vec::new());
+                datatype::range::database(self.databases.get(index).id, &mut start, &mut end);
+                ranges.push(Records::of(&self.keys, &start, &end)?);
             }
+        } else {
+            ranges.push(Records::of(&self.keys, &[], &[])?);
+        }
+        Ok(ranges.into_iter().flatten().filter_map(move |record| {
+            let key = record.and_then(|(record, value)| match UserKey::decode(&record) {
+                Ok(key) => {
+                    let index = self.databases.index_of(key.database()).filter(|it| indexes.contains(it));
+                    index.map(|index| ServedKey::decode(index, &record, value)).transpose()
+                }
+                // The error is its own.
+                Err(_) => ServedKey::decode(0, &record, value).map(Some),
+            });
+            key.transpose().filter(|key| key.as_ref().map_or(true, |key| key.is_live(now_ms)))
         }))
     }
 
-    /// Whether the database `index`, below [`DATABASES`](Self::DATABASES), has a record of a key.
+    /// Which databases have a record of a key; `None` where keys have no order, since to know it
+    /// would be to read all of them.
     ///
     /// # Errors
     /// What the engine says.
-    pub fn has_keys(&self, index: u32) -> Result<bool> {
-        let (mut start, mut end) = (Vec::new(), Vec::new());
-        datatype::range::database(self.databases.get(index).id, &mut start, &mut end);
-        self.keys.range(ScanRange::between(&start, &end))?.next().transpose().map(|record| record.is_some())
+    pub fn used_databases(&self) -> Result<Option<Vec<u32>>> {
+        if !is_ordered(&self.keys) {
+            return Ok(None);
+        }
+        let mut used = Vec::new();
+        for index in 0..Self::DATABASES {
+            let (mut start, mut end) = (Vec::new(), Vec::new());
+            datatype::range::database(self.databases.get(index).id, &mut start, &mut end);
+            if Records::of(&self.keys, &start, &end)?.next().transpose()?.is_some() {
+                used.push(index);
+            }
+        }
+        Ok(Some(used))
     }
 
     /// How people call the database `id`.

@@ -1,8 +1,9 @@
 //! Whether every record of a served database is one that a server writes, and whether those of one
 //! collection fit together.
 //!
-//! Keys and parts lie slot by slot in both keyspaces, so one pass over each is enough: the keys of
-//! a slot are remembered while its parts are read.
+//! Where the engine keeps keys in order, keys and parts lie slot by slot in both keyspaces, so one
+//! pass over each is enough: the keys of a slot are remembered while its parts are read. Without
+//! order all keys that have parts are, which are long strings.
 
 mod owner;
 
@@ -10,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::iter::Peekable;
 
-use firn::Keyspace;
+use firn::PointKeyspace;
 use firn_engine::Result;
 use firn_format::datatype::key::SLOT_PREFIX_BYTES;
 use firn_format::datatype::{
@@ -18,6 +19,7 @@ use firn_format::datatype::{
 };
 
 use super::key::generation_of;
+use super::records::{Records, is_ordered};
 use super::{Served, decode_value};
 use owner::Owner;
 
@@ -49,7 +51,7 @@ impl Served {
     /// writes and of each key whose records do not fit together.
     ///
     /// Costs a scan of all of them, and a read for each collection that expires. Remembers the
-    /// collections of one slot at a time.
+    /// collections of one slot at a time, and where keys have no order all long strings.
     ///
     /// # Errors
     /// What the engine says.
@@ -92,11 +94,11 @@ impl Check<'_> {
     /// Has `decode` look at each record of `keyspace`, which is called `name`.
     fn records(
         &mut self,
-        keyspace: &Keyspace,
+        keyspace: &PointKeyspace,
         name: &str,
         mut decode: impl FnMut(&[u8], &[u8]) -> firn_format::Result<()>,
     ) -> Result<()> {
-        for record in keyspace.range(..)? {
+        for record in Records::of(keyspace, &[], &[])? {
             let (key, value) = record?;
             if let Err(error) = decode(&key, &value) {
                 self.find(record_name(name, &key), NOT_SERVED.to_owned() + &error.to_string());
@@ -107,16 +109,17 @@ impl Check<'_> {
 
     /// Looks at keys and parts of one slot after the other.
     fn slots(&mut self) -> Result<()> {
-        let mut keys = self.served.keys.range(..)?.peekable();
-        let mut fields = self.served.fields.range(..)?.peekable();
+        let front = if is_ordered(&self.served.keys) { front } else { whole };
+        let mut keys = Records::of(&self.served.keys, &[], &[])?.peekable();
+        let mut fields = Records::of(&self.served.fields, &[], &[])?.peekable();
         loop {
-            let slot = match (slot_of(&mut keys)?, slot_of(&mut fields)?) {
+            let slot = match (slot_of(&mut keys, front)?, slot_of(&mut fields, front)?) {
                 (None, None) => return Ok(()),
                 (Some(slot), None) | (None, Some(slot)) => slot,
                 (Some(one), Some(other)) => one.min(other),
             };
             let mut owners = BTreeMap::new();
-            while let Some((key, value)) = next_of(&mut keys, &slot)? {
+            while let Some((key, value)) = next_of(&mut keys, front, &slot)? {
                 self.totals.keys += 1;
                 if let Some(owner) = self.key(&key, &value)?
                     && let Some(first) = owners.insert(owner.generation(), owner)
@@ -127,7 +130,7 @@ impl Check<'_> {
                 }
             }
             let mut ownerless = BTreeMap::new();
-            while let Some((key, value)) = next_of(&mut fields, &slot)? {
+            while let Some((key, value)) = next_of(&mut fields, front, &slot)? {
                 self.totals.parts += 1;
                 self.part(&key, &value, &mut owners, &mut ownerless)?;
             }
@@ -244,7 +247,10 @@ fn key_name(served: &Served, key: &UserKey<'_>) -> String {
 }
 
 /// The front of the next record, which all records of its slot share.
-fn slot_of(records: &mut Peekable<impl Iterator<Item = Result<Record>>>) -> Result<Option<Vec<u8>>> {
+fn slot_of(
+    records: &mut Peekable<impl Iterator<Item = Result<Record>>>,
+    front: Front,
+) -> Result<Option<Vec<u8>>> {
     match records.next_if(Result::is_err) {
         Some(Err(error)) => Err(error),
         _ => Ok(records.peek().and_then(|record| record.as_ref().ok()).map(|(key, _)| front(key).to_vec())),
@@ -254,9 +260,18 @@ fn slot_of(records: &mut Peekable<impl Iterator<Item = Result<Record>>>) -> Resu
 /// The next record, if it belongs to `slot`.
 fn next_of(
     records: &mut Peekable<impl Iterator<Item = Result<Record>>>,
+    front: Front,
     slot: &[u8],
 ) -> Result<Option<Record>> {
     records.next_if(|record| record.as_ref().map_or(true, |(key, _)| front(key) == slot)).transpose()
+}
+
+/// What records that are looked at together have in common at their beginning.
+type Front = fn(&[u8]) -> &[u8];
+
+/// Nothing: all are looked at together.
+fn whole(_: &[u8]) -> &[u8] {
+    &[]
 }
 
 /// Database and slot; of a record that is too short, all of it.

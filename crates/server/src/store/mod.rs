@@ -55,7 +55,7 @@ pub(crate) struct Keyspaces {
 }
 
 impl Keyspaces {
-    fn of(db: &PointDb) -> Result<Self> {
+    pub(crate) fn of(db: &PointDb) -> Result<Self> {
         let make = |name, in_one_slot| {
             db.create_keyspace(name, KeyspaceSettings { in_one_slot, ..KeyspaceSettings::default() })
         };

@@ -233,6 +233,11 @@ impl Engine for Reference {
         self.shared.lock().model.keyspaces()
     }
 
+    fn keyspace_settings(&self, id: KeyspaceId) -> Result<KeyspaceSettings> {
+        let settings = self.shared.lock().model.settings(id).cloned();
+        settings.ok_or_else(|| Error::invalid(format!("{id} does not exist")))
+    }
+
     fn drop_keyspace(&self, id: KeyspaceId) -> Result<()> {
         let mut state = self.shared.lock();
         state.check_open(&self.shared)?;

@@ -169,9 +169,14 @@ impl Session for ReferenceSession {
             let at = moment(&self.shared, at, state.model.end());
             for key in keys {
                 let value = state.model.get(at, keyspace, key, now_ms(&self.shared))?;
-                match value.is_none() && is_stored(&state.model, at, (keyspace, key))? {
-                    true => values.push_expired(),
-                    false => values.push(value.as_deref()),
+                match value {
+                    Some(value) => {
+                        let expires_at_ms =
+                            state.model.expires_at_ms(at, keyspace, key, now_ms(&self.shared))?;
+                        values.push_until(&value, expires_at_ms);
+                    }
+                    None if is_stored(&state.model, at, (keyspace, key))? => values.push_expired(),
+                    None => values.push(None),
                 }
                 if values.is_full() {
                     break;
@@ -456,7 +461,10 @@ impl Scan for ReferenceScan {
         let mut batch = ScanBatch::new();
         while batch.len() < limit.records && (batch.is_empty() || batch.data_bytes() < limit.bytes) {
             let Some((key, value)) = self.records.pop_front() else { break };
-            batch.push(&key, &value);
+            let (at, now_ms) = (self.at, now_ms(&self.shared));
+            let expires_at_ms =
+                self.shared.lock().model.expires_at_ms(at, self.keyspace, &key, now_ms).unwrap_or(0);
+            batch.push_until(&key, &value, expires_at_ms);
         }
         if self.records.is_empty() {
             batch.finish();

@@ -25,6 +25,8 @@ pub(crate) struct Ahead {
 struct Row {
     key: Range<usize>,
     value: Value,
+    /// When the value expires; 0 = never.
+    expires_at_ms: u64,
 }
 
 #[derive(Debug)]
@@ -45,7 +47,8 @@ pub(crate) enum Given<'v> {
     Absent,
     /// No value: it has expired.
     Expired,
-    Value(&'v [u8]),
+    /// A value, and when it expires; 0 = never.
+    Value(&'v [u8], u64),
 }
 
 impl Given<'_> {
@@ -54,7 +57,7 @@ impl Given<'_> {
         match self {
             Given::Absent => out.push(None),
             Given::Expired => out.push_expired(),
-            Given::Value(value) => out.push(Some(value)),
+            Given::Value(value, expires_at_ms) => out.push_until(value, expires_at_ms),
         }
     }
 }
@@ -92,33 +95,33 @@ impl Ahead {
     pub(crate) fn push(&mut self, key: &[u8], given: Given<'_>) {
         self.bytes += key.len();
         let key = self.keep(key);
-        let value = match given {
-            Given::Absent => Value::Absent,
-            Given::Expired => Value::Expired,
-            Given::Value(value) => {
+        let (value, expires_at_ms) = match given {
+            Given::Absent => (Value::Absent, 0),
+            Given::Expired => (Value::Expired, 0),
+            Given::Value(value, expires_at_ms) => {
                 self.bytes += value.len();
-                Value::Here(self.keep(value))
+                (Value::Here(self.keep(value)), expires_at_ms)
             }
         };
-        self.rows.push(Row { key, value });
+        self.rows.push(Row { key, value, expires_at_ms });
     }
 
-    /// Adds a row whose value was asked for.
-    pub(crate) fn push_asked(&mut self, key: &[u8], reference: &[u8]) {
+    /// Adds a row whose value was asked for, and expires then.
+    pub(crate) fn push_asked(&mut self, key: &[u8], reference: &[u8], expires_at_ms: u64) {
         // What is no reference is found out when it is followed.
         let value_bytes = Reference::decode(reference).map_or(0, |reference| reference.value_bytes);
         self.bytes += key.len() + value_bytes as usize;
         let key = self.keep(key);
         let value = Value::Beside(self.keep(reference));
-        self.rows.push(Row { key, value });
+        self.rows.push(Row { key, value, expires_at_ms });
     }
 
     /// Takes what a lookup has found of `key`, its value or its reference in `value`. Rows before
     /// everything that was asked for go to `out`.
     pub(crate) fn take(&mut self, found: Found, key: &[u8], value: &[u8], out: &mut Values) {
         let given = match found {
-            Found::Asked { .. } => return self.push_asked(key, value),
-            Found::Value { .. } => Given::Value(value),
+            Found::Asked { expires_at_ms, .. } => return self.push_asked(key, value, expires_at_ms),
+            Found::Value { expires_at_ms, .. } => Given::Value(value, expires_at_ms),
             Found::Absent { is_stored: true, .. } => Given::Expired,
             Found::Absent { .. } | Found::Miss => Given::Absent,
         };
@@ -143,19 +146,19 @@ impl Ahead {
         let mut data = std::mem::take(&mut self.data);
         let part = |range: Range<usize>| data.get(range).unwrap_or_default();
         let (mut found, mut is_all) = (Vec::new(), true);
-        for Row { key, value } in self.rows.drain(..) {
+        for Row { key, value, expires_at_ms } in self.rows.drain(..) {
             let key = part(key);
             match value {
                 Value::Absent => give(key, Given::Absent),
                 Value::Expired => give(key, Given::Expired),
-                Value::Here(value) => give(key, Given::Value(part(value))),
+                Value::Here(value) => give(key, Given::Value(part(value), expires_at_ms)),
                 Value::Beside(reference) => {
                     found.clear();
                     is_all = read(part(reference), key.len(), &mut found)?;
                     if !is_all {
                         break;
                     }
-                    give(key, Given::Value(&found));
+                    give(key, Given::Value(&found, expires_at_ms));
                 }
             }
         }

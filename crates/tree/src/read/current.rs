@@ -11,6 +11,8 @@ use super::resolve::Hit;
 pub(super) struct Current {
     pub(super) key: Vec<u8>,
     pub(super) value: Vec<u8>,
+    /// When the value expires; 0 = never.
+    pub(super) expires_at_ms: u64,
     /// Backward: versions of the key, oldest first.
     pub(super) versions: Vec<Held>,
 }

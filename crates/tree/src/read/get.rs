@@ -35,10 +35,10 @@ impl<'k> Lookup<'k> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Found {
     /// The value is in the caller's buffer; so many bytes of it, or of what it was made of, were
-    /// read from blobs.
-    Value { newest: Option<Sequence>, beside: Option<u64> },
+    /// read from blobs. It expires then, or 0.
+    Value { newest: Option<Sequence>, beside: Option<u64>, expires_at_ms: u64 },
     /// The value was asked for; its reference is in the caller's buffer. Only for [`Wants::Ahead`].
-    Asked { newest: Option<Sequence> },
+    Asked { newest: Option<Sequence>, expires_at_ms: u64 },
     /// The key has no value; an expired one may be stored.
     Absent { newest: Option<Sequence>, is_stored: bool },
     /// A table's bytes, or the blob's, are not in memory and the mode forbids
@@ -49,7 +49,9 @@ pub(crate) enum Found {
 impl Found {
     pub(crate) fn newest(self) -> Option<Sequence> {
         match self {
-            Found::Value { newest, .. } | Found::Asked { newest } | Found::Absent { newest, .. } => newest,
+            Found::Value { newest, .. } | Found::Asked { newest, .. } | Found::Absent { newest, .. } => {
+                newest
+            }
             Found::Miss => None,
         }
     }
@@ -74,11 +76,11 @@ impl Reads {
         let mut resolution =
             Resolution::new(lookup.key, (self, version), (lookup.wants, lookup.mode), operator);
         let resolved = self.resolve(version, keyspace, lookup, &mut resolution, out)?;
-        let newest = resolution.newest();
+        let (newest, expires_at_ms) = (resolution.newest(), resolution.expires_at_ms());
         Ok(match resolved {
             None | Some(Resolved::Miss) => Found::Miss,
-            Some(Resolved::Value) => Found::Value { newest, beside: resolution.beside() },
-            Some(Resolved::Asked) => Found::Asked { newest },
+            Some(Resolved::Value) => Found::Value { newest, beside: resolution.beside(), expires_at_ms },
+            Some(Resolved::Asked) => Found::Asked { newest, expires_at_ms },
             Some(absent) => Found::Absent { newest, is_stored: absent == Resolved::Expired },
         })
     }

@@ -68,6 +68,7 @@ pub(crate) struct Resolution<'a> {
     covered: Option<Sequence>,
     newest: Option<Sequence>,
     beside: Option<u64>,
+    expires_at_ms: u64,
     /// Newest first.
     operands: Vec<Vec<u8>>,
 }
@@ -90,6 +91,7 @@ impl<'a> Resolution<'a> {
             covered: None,
             newest: None,
             beside: None,
+            expires_at_ms: 0,
             operands: Vec::new(),
         }
     }
@@ -103,6 +105,11 @@ impl<'a> Resolution<'a> {
     /// lies in the tree.
     pub(crate) fn beside(&self) -> Option<u64> {
         self.beside
+    }
+
+    /// When the value that was found expires; 0 = never, or operands were merged into it.
+    pub(crate) fn expires_at_ms(&self) -> u64 {
+        self.expires_at_ms
     }
 
     /// A place holds a range tombstone over the key.
@@ -135,8 +142,15 @@ impl<'a> Resolution<'a> {
                 let resolved = self.finish(None, out)?;
                 Ok(if resolved == Resolved::Absent { Resolved::Expired } else { resolved })
             }
-            Kind::Put => self.finish(Some(hit.value), out),
-            Kind::PutReference => self.follow(hit.value, out),
+            Kind::Put | Kind::PutReference => {
+                if self.operands.is_empty() {
+                    self.expires_at_ms = hit.expires_at_ms;
+                }
+                match hit.kind {
+                    Kind::Put => self.finish(Some(hit.value), out),
+                    _ => self.follow(hit.value, out),
+                }
+            }
             Kind::Delete => self.finish(None, out),
             Kind::Merge if self.wants == Wants::Stored => Ok(Resolved::Value),
             Kind::Merge => {

@@ -275,10 +275,11 @@ impl Walk {
             }
             Resolved::Expired => self.dead.pass(&self.current.key, records, self.shared.catalog.now_ms()),
         }
+        let Current { key, value, expires_at_ms, .. } = &self.current;
         match resolved {
-            Resolved::Value if self.ahead.is_empty() => out.push(&self.current.key, &self.current.value),
-            Resolved::Value => self.ahead.push(&self.current.key, Given::Value(&self.current.value)),
-            Resolved::Asked => self.ahead.push_asked(&self.current.key, &self.current.value),
+            Resolved::Value if self.ahead.is_empty() => out.push_until(key, value, *expires_at_ms),
+            Resolved::Value => self.ahead.push(key, Given::Value(value, *expires_at_ms)),
+            Resolved::Asked => self.ahead.push_asked(key, value, *expires_at_ms),
             Resolved::Absent | Resolved::Expired | Resolved::Older | Resolved::Miss => {}
         }
         if self.ahead.is_full() {
@@ -292,8 +293,8 @@ impl Walk {
         let Self { shared, version, ahead, reads, .. } = self;
         let give = |key: &[u8], given: Given<'_>| {
             // A key without a value has no row.
-            if let Given::Value(value) = given {
-                out.push(key, value);
+            if let Given::Value(value, expires_at_ms) = given {
+                out.push_until(key, value, expires_at_ms);
             }
         };
         shared.reads.catch_up((version, ReadMode::Blocking), ahead, reads, give)?;
@@ -414,6 +415,7 @@ impl Walk {
             resolved = resolution.end(&mut self.current.value)?;
         }
         self.reads.add(resolution.beside());
+        self.current.expires_at_ms = resolution.expires_at_ms();
         self.give((resolved, records), out)
     }
 
@@ -455,6 +457,7 @@ impl Walk {
             resolved = resolution.end(&mut self.current.value)?;
         }
         self.reads.add(resolution.beside());
+        self.current.expires_at_ms = resolution.expires_at_ms();
         self.give((resolved, records), out)
     }
 }
