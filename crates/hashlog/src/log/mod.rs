@@ -154,8 +154,7 @@ impl Log {
 
     /// Whether [`evict`](Self::evict) would do anything.
     pub(crate) fn wants_evict(&self) -> bool {
-        self.wanted_head() > self.head()
-            || self.markers.safe_head.load(Ordering::Acquire) > *self.markers.freed()
+        self.wanted_head() > self.head() || self.evicted() > *self.markers.freed()
     }
 
     /// Where memory should begin, as far as what lies before is on the device.
@@ -169,10 +168,16 @@ impl Log {
         self.tail.page_of(wanted.saturating_sub(self.capacity).min(needless))
     }
 
+    /// Where memory begins that an operation can still read: whole pages before are evicted. After
+    /// an opening the head is amid a page.
+    fn evicted(&self) -> u64 {
+        self.tail.page_of(self.markers.safe_head.load(Ordering::Acquire))
+    }
+
     /// Gives the memory of pages that no operation can still read to the tail.
     fn free_evicted(&self) -> bool {
         let mut freed = self.markers.freed();
-        let safe_head = self.markers.safe_head.load(Ordering::Acquire);
+        let safe_head = self.evicted();
         if *freed >= safe_head {
             return false;
         }
@@ -191,5 +196,30 @@ impl Log {
     /// Bytes of the log that are in memory.
     pub(crate) fn used_bytes(&self) -> u64 {
         8 * (self.tail.next() - self.head())
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// Words of a page that an opening goes on amid are zero when the page is used again, too.
+    #[test]
+    fn a_page_that_was_begun_before_is_zeroed_whole() {
+        let (page_bits, first_page) = (12, 5 << 12);
+        let epochs = Epochs::new();
+        let next = first_page + 300;
+        let log = Log::new((ADDRESS_MIN, next), 0, page_bits).expect("memory");
+        let words = || {
+            let first = (first_page & log.mask) as usize;
+            log.memory.words(first..first + (1 << page_bits)).iter()
+        };
+        words().skip(300).for_each(|word| word.store(7, Ordering::Relaxed));
+        log.evict(&epochs);
+        assert!(words().skip(300).all(|word| word.load(Ordering::Relaxed) == 7), "it is in use");
+        log.markers.move_head(&epochs, first_page + (1 << page_bits));
+        assert!(log.wants_evict());
+        log.evict(&epochs);
+        assert!(words().all(|word| word.load(Ordering::Relaxed) == 0));
     }
 }
