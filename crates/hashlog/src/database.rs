@@ -19,14 +19,13 @@ use crate::reclaim::Reclaim;
 use crate::settings::Settings;
 use crate::snapshots::Snapshots;
 use crate::state::Manifest;
-use crate::stripes::Stripes;
 use crate::tasks::{Claims, Kind};
 use crate::values::Values;
 
 /// What sessions and background work share. Composes owners and owns nothing else.
 ///
 /// Lock order: `reclaim.access`, then `checkpointing`, then `flushing`, then `manifest`; `batches`,
-/// then `stripes`.
+/// then the store's stripes.
 #[derive(Debug)]
 pub(crate) struct Database {
     pub(crate) env: Environment,
@@ -58,8 +57,6 @@ pub(crate) struct Environment {
 /// What keeps batches whole at moments that all sessions see.
 #[derive(Debug)]
 pub(crate) struct Moments {
-    /// Held by batches while their records become visible one by one.
-    pub(crate) stripes: Stripes,
     /// Read by batches until they are whole, written where a moment between two operations is
     /// chosen: no batch is half before it.
     pub(crate) batches: RwLock<()>,
@@ -133,6 +130,7 @@ impl Database {
                 "the log has no addresses left, after 256 TiB of writes: write the keys to a new database";
             return Err(Error::invalid(message));
         }
+        self.store.log.want_room(&self.store.epochs, beyond);
         if self.maintenance.schedule.is_manual() {
             while self.store.log.tail.limit() < beyond {
                 if !self.flush_and_evict()? {

@@ -8,6 +8,7 @@
 //! ```text
 //!   operation ─► enter: cell = current epoch ─► … ─► leave: cell = 0
 //!   bump(action): current += 1; action runs once no cell has an epoch up to the old one
+//!   pass: current += 1; returns once no cell has an epoch up to the old one
 //!   stop: no operation begins; returns when all cells are 0
 //! ```
 //!
@@ -129,6 +130,16 @@ impl Epochs {
         let used = self.used.load(Ordering::SeqCst);
         let epochs = self.cells[..used].iter().map(|cell| cell.0.epoch.load(Ordering::Acquire));
         epochs.filter(|epoch| *epoch != OUTSIDE)
+    }
+
+    /// Waits until every operation that is under way has ended. Others begin meanwhile, and see
+    /// what the caller has stored before. The caller MUST NOT be inside.
+    pub(crate) fn pass(&self) {
+        let old = self.current.fetch_add(1, Ordering::SeqCst);
+        let mut patience = Patience::default();
+        while self.oldest() <= old {
+            patience.wait();
+        }
     }
 
     /// Waits until no operation is under way, and lets none begin until the answer is dropped. One

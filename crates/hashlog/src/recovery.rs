@@ -75,8 +75,8 @@ pub(crate) fn open(options: &HashOptions) -> Result<(Arc<Database>, Box<dyn Stor
     index.set_reserved(cold.memory_bytes());
     let values = Values::new(&options.storage)?;
     let cache = ReadCache::new(read_cache_bytes).map_err(no_memory)?;
-    let store =
-        Store { index, log, cache, cold, redo: None, epochs, replaced_values: crate::sync::Mutex::default() };
+    let (stripes, replaced_values) = (Stripes::new(), crate::sync::Mutex::default());
+    let store = Store { index, log, cache, cold, redo: None, epochs, stripes, replaced_values };
     let begun = Begun { database: state.database, first: state.redo, through: state.redo_through };
     let (storage, next_keyspace) = (Arc::clone(&options.storage), state.next_number);
     let rebuild = Rebuild { storage, store: Arc::new(store), device, values, begun, next_keyspace };
@@ -108,7 +108,7 @@ pub(crate) fn open(options: &HashOptions) -> Result<(Arc<Database>, Box<dyn Stor
         keyspaces,
         manifest: Mutex::new(manifest),
         snapshots,
-        moments: Moments { stripes: Stripes::new(), batches: RwLock::new(()), checkpointing: Mutex::new(()) },
+        moments: Moments { batches: RwLock::new(()), checkpointing: Mutex::new(()) },
         locks: LockTable::new(),
         maintenance: maintenance(options)?,
         is_closed: AtomicBool::new(false),

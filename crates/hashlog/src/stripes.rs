@@ -4,6 +4,9 @@
 //! Meanwhile the stripes of its keys are odd: a read of several keys as of one moment looks at
 //! their stripes before and after. What changes a value by what it is looks after it has read it:
 //! the change would survive the process, and the batch might not.
+//!
+//! No other thread puts a record in front of a chain whose stripe is held. All keys of a chain have
+//! one stripe.
 
 use crate::index::KeyHash;
 use crate::sync::{AtomicU64, Ordering, Patience};
@@ -49,6 +52,12 @@ impl Stripes {
             held.held.push(index);
         }
         held
+    }
+
+    /// Whether a batch holds the stripe.
+    #[inline]
+    pub(crate) fn is_held(&self, hash: KeyHash) -> bool {
+        !self.0[stripe_of(hash)].load(Ordering::Acquire).is_multiple_of(2)
     }
 
     /// The count of a key's stripe, as soon as no batch holds it.

@@ -66,3 +66,27 @@ fn nothing_is_under_way_while_operations_are_stopped() {
         writer.join().unwrap();
     });
 }
+
+/// When an epoch has passed, what the caller stored before is seen by every operation under way.
+#[test]
+fn operations_from_before_are_over_once_an_epoch_has_passed() {
+    loom::model(|| {
+        let epochs = Epochs::new();
+        let (is_closed, touches) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let writer = {
+            let mut participant = epochs.join().unwrap();
+            let (is_closed, touches) = (Arc::clone(&is_closed), Arc::clone(&touches));
+            thread::spawn(move || {
+                let _inside = participant.enter();
+                if is_closed.load(Ordering::Relaxed) == 0 {
+                    touches.fetch_add(1, Ordering::Relaxed);
+                }
+            })
+        };
+        is_closed.store(1, Ordering::Relaxed);
+        epochs.pass();
+        let seen = touches.load(Ordering::Relaxed);
+        writer.join().unwrap();
+        assert_eq!(touches.load(Ordering::Relaxed), seen, "an operation that came before the pass");
+    });
+}

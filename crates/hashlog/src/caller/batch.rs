@@ -1,18 +1,21 @@
 //! Several operations that become visible together, and are recovered together or not at all.
 //!
 //! Records of a batch are always new ones. While they become visible one by one the batch holds the
-//! stripes of its keys; readers of several keys look at those. The redo log gets one entry for all
-//! of them. No snapshot and no checkpoint is taken between two of its records.
+//! stripes of its keys; readers of several keys look at those. Room for all of them is there before
+//! the first becomes visible, so nothing keeps the others from it. The redo log gets one entry for
+//! all. No snapshot and no checkpoint is taken between two of its records.
+//!
+//! A batch that has read is made while no other operation is under way.
 
 use std::sync::PoisonError;
 
 use firn_engine::{Batch, Error, Op, OpKind, Position, ReadSet, Result, conflict};
 
 use super::{Caller, index_full};
+use crate::database::Database;
 use crate::epoch::Inside;
 use crate::log::Parts;
 use crate::ops::{Attempt, Key, Store, not_durable, operand_of, parts_of, reference_of, tombstone_of};
-use crate::sync::Patience;
 use crate::values::REFERENCE_BYTES;
 
 /// An operation that is ready to be made a record.
@@ -22,7 +25,23 @@ struct Ready<'b> {
     reference: Option<[u8; REFERENCE_BYTES]>,
 }
 
+/// Records up to this long lie in the log, however long their batch is.
+const ALONE_WORDS_MIN: u64 = 512;
+
 impl Ready<'_> {
+    /// Words of the record in the log, with its value.
+    fn words(&self) -> u64 {
+        self.parts().shape.words() as u64
+    }
+
+    /// Words of the record, if values of records longer than this lie alone.
+    fn words_by(&self, longest: u64) -> u64 {
+        let words = self.words();
+        let alone =
+            || reference_of(self.key, &[0; REFERENCE_BYTES], self.op.expires_at_ms, false).shape.words();
+        if words > longest { alone() as u64 } else { words }
+    }
+
     fn parts(&self) -> Parts<'_> {
         match (self.op.kind, &self.reference) {
             (OpKind::Delete, _) => tombstone_of(self.key),
@@ -44,25 +63,23 @@ impl Caller {
             return self.write(&op);
         }
         let ready = self.ready(batch)?;
-        if !self.has_room(&ready)? {
-            return Ok(None);
-        }
+        let records = records_of(&ready);
         let database = std::sync::Arc::clone(&self.database);
-        let _whole = database.moments.batches.read().unwrap_or_else(PoisonError::into_inner);
-        let _held = database.moments.stripes.hold(ready.iter().map(|ready| ready.key.hash));
-        let mut addresses = Vec::with_capacity(ready.len());
-        for ready in &ready {
-            let parts = ready.parts();
-            addresses.push(self.publish_surely(ready.key, &parts)?);
-        }
-        let position = {
+        loop {
+            if !self.has_room(&records)? {
+                return Ok(None);
+            }
+            let _whole = database.moments.batches.read().unwrap_or_else(PoisonError::into_inner);
+            let _held = database.store.stripes.hold(records.iter().map(|(key, _)| key.hash));
+            // From now on no other thread puts a record in front of these chains.
+            database.store.epochs.pass();
             let (store, inside) = self.access.enter();
-            let logged = log_batch(store, &inside, &ready, &addresses);
-            logged.inspect_err(|error| self.database.note_final(error))?;
-            self.database.snapshots.next()
-        };
-        self.count_written(batch.data_bytes());
-        Ok(Some(position))
+            if let Some(position) = make(&database, store, &inside, &records)? {
+                drop(inside);
+                self.count_written(batch.data_bytes());
+                return Ok(Some(position));
+            }
+        }
     }
 
     /// Applies all of `batch` if no key of `reads` was written since; `None` as above.
@@ -75,13 +92,13 @@ impl Caller {
             self.check_key(keyspace, key)?;
         }
         let ready = self.ready(batch)?;
-        self.check_fits(&ready)?;
+        let records = records_of(&ready);
         let database = std::sync::Arc::clone(&self.database);
         loop {
-            if !self.has_room(&ready)? {
+            if !self.has_room(&records)? {
                 return Ok(None);
             }
-            let _held = database.moments.stripes.hold(ready.iter().map(|ready| ready.key.hash));
+            let _held = database.store.stripes.hold(records.iter().map(|(key, _)| key.hash));
             let stopped = database.store.epochs.stop();
             let (store, inside) = self.access.enter_stopped(&stopped);
             for (keyspace, key) in reads.keys() {
@@ -89,112 +106,101 @@ impl Caller {
                     return Err(conflict());
                 }
             }
-            if !store.log.has_room(words_of(&ready)) {
-                continue;
+            if let Some(position) = make(&database, store, &inside, &records)? {
+                drop(inside);
+                self.count_written(batch.data_bytes());
+                return Ok(Some(position));
             }
-            let mut addresses = Vec::with_capacity(ready.len());
-            for ready in &ready {
-                addresses.push(publish_alone(store, ready)?);
-            }
-            let position = self.database.snapshots.next();
-            let logged = log_batch(store, &inside, &ready, &addresses);
-            logged.inspect_err(|error| self.database.note_final(error))?;
-            drop(inside);
-            self.count_written(batch.data_bytes());
-            return Ok(Some(position));
         }
     }
 
-    /// Checks all operations, and writes the values that lie alone.
+    /// Checks all operations, and writes the values that lie alone: those that are too long for a
+    /// page, and as many more as it takes for there to be room for all records at once.
     fn ready<'b>(&mut self, batch: &'b Batch) -> Result<Vec<Ready<'b>>> {
         batch.ops().try_for_each(|op| self.check(&op))?;
-        let mut all = Vec::with_capacity(batch.len());
-        for op in batch.ops() {
-            let mut ready = Ready { key: Key::new(op.keyspace.0, op.key), op, reference: None };
-            if !self.database.store.log.holds(&ready.parts()) {
-                ready.reference = Some(self.database.values.write(op.value)?);
+        let key = |op: &Op<'b>| Key::new(op.keyspace.0, op.key);
+        let mut all: Vec<_> = batch.ops().map(|op| Ready { key: key(&op), op, reference: None }).collect();
+        let longest = self.longest_in_log(&all)?;
+        for ready in &mut all {
+            if ready.words() > longest {
+                ready.reference = Some(self.database.values.write(ready.op.value)?);
             }
-            all.push(ready);
         }
         Ok(all)
     }
 
-    /// Refuses what does not fit in a page: it is written while no other operation is under way,
-    /// and so are no pages.
-    fn check_fits(&self, ready: &[Ready<'_>]) -> Result<()> {
-        let (words, most) = (words_of(ready), self.database.store.log.tail.page_words());
-        if words <= most {
-            return Ok(());
+    /// Words of the longest record of a batch whose value lies in the log.
+    fn longest_in_log(&self, all: &[Ready<'_>]) -> Result<u64> {
+        let log = &self.database.store.log;
+        let (mut longest, most) = (log.tail.page_words() / 4, log.room_words_max());
+        loop {
+            let words = all.iter().map(|ready| ready.words_by(longest)).sum::<u64>();
+            if words <= most {
+                return Ok(longest);
+            }
+            if longest <= ALONE_WORDS_MIN {
+                let (bytes, most) = (8 * words, 8 * most);
+                return Err(Error::invalid(format!(
+                    "a batch whose records take {bytes} bytes of the log: {most} is the limit, a third of \
+                     the log's memory; write it in parts, or raise memory_bytes"
+                )));
+            }
+            longest /= 2;
         }
-        let (bytes, most) = (8 * words, 8 * most);
-        Err(Error::invalid(format!(
-            "a transaction that writes {bytes} bytes after it has read: {most} is the limit, a page of the log; \
-             write less in one, or make the database with larger page_bytes"
-        )))
     }
 
     /// Waits until there seems to be memory for all records; `false` if that may not be waited for.
-    fn has_room(&self, ready: &[Ready<'_>]) -> Result<bool> {
+    fn has_room(&self, records: &[Record<'_>]) -> Result<bool> {
         self.database.store.catch_up().inspect_err(|error| self.database.note_final(error))?;
         if !self.keeps_pace()? {
             return Ok(false);
         }
-        let log = &self.database.store.log;
-        // A batch that memory could never hold at once goes through it page by page.
-        let words = words_of(ready).min(log.tail.page_words());
+        let (log, words) = (&self.database.store.log, words_of(records));
         while !log.has_room(words) {
+            let beyond = log.end_of_room(words);
             if !self.may_wait {
+                log.want_room(&self.database.store.epochs, beyond);
                 self.database.maintenance.schedule.wake();
                 return Ok(false);
             }
-            self.database.wait_for_room(log.end_of_room(words))?;
+            self.database.wait_for_room(beyond)?;
         }
         Ok(true)
     }
+}
 
-    /// Makes a record visible, however long that takes: others of its batch are already.
-    fn publish_surely(&mut self, key: Key<'_>, parts: &Parts<'_>) -> Result<u64> {
-        let mut patience = Patience::default();
-        loop {
-            let outcome = {
-                let (store, _inside) = self.access.enter();
-                store.publish_silently(key, store.find(key), parts)
-            };
-            match outcome {
-                Attempt::Done(address) => return Ok(address),
-                Attempt::Again | Attempt::OnDevice => patience.wait(),
-                Attempt::NoRoom(beyond) => self.database.wait_for_room(beyond)?,
-                Attempt::IndexFull => return Err(index_full()),
-                Attempt::Failed(error) => return Err(error),
-            }
-        }
-    }
+/// A key, and what its new record has.
+type Record<'r> = (Key<'r>, Parts<'r>);
+
+fn records_of<'r>(ready: &'r [Ready<'_>]) -> Vec<Record<'r>> {
+    ready.iter().map(|ready| (ready.key, ready.parts())).collect()
 }
 
 /// Words of all records.
-fn words_of(ready: &[Ready<'_>]) -> u64 {
-    ready.iter().map(|ready| ready.parts().shape.words() as u64).sum()
+fn words_of(records: &[Record<'_>]) -> u64 {
+    records.iter().map(|(_, parts)| parts.shape.words() as u64).sum()
 }
 
-/// Has the redo log know of a whole batch.
-fn log_batch(store: &Store, inside: &Inside<'_>, ready: &[Ready<'_>], addresses: &[u64]) -> Result<()> {
-    let Some((redo, writer)) = store.redo_of(inside) else { return Ok(()) };
-    let logged = redo.append_made(writer, |entry| {
-        for (ready, address) in ready.iter().zip(addresses) {
-            entry.push(&ready.parts().change(*address, 0));
-        }
-    });
-    logged.map_err(not_durable)
-}
-
-/// Makes a record visible while no other operation is under way.
-fn publish_alone(store: &Store, ready: &Ready<'_>) -> Result<u64> {
-    match store.publish_silently(ready.key, store.find(ready.key), &ready.parts()) {
-        Attempt::Done(address) => Ok(address),
-        Attempt::IndexFull => Err(index_full()),
-        Attempt::Failed(error) => Err(error),
-        Attempt::Again | Attempt::NoRoom(_) | Attempt::OnDevice => {
-            Err(Error::bug("a write that nothing could be in the way of"))
-        }
+/// Makes all records, and has the redo log know of them; `None` if others have taken their room.
+/// The caller has kept other threads from the chains.
+fn make(
+    database: &Database,
+    store: &Store,
+    inside: &Inside<'_>,
+    records: &[Record<'_>],
+) -> Result<Option<Position>> {
+    let addresses = match store.append_together(inside, records) {
+        Attempt::Done(addresses) => addresses,
+        Attempt::IndexFull => return Err(index_full()),
+        _ => return Ok(None),
+    };
+    if let Some((redo, writer)) = store.redo_of(inside) {
+        let logged = redo.append_made(writer, |entry| {
+            for ((_, parts), address) in records.iter().zip(&addresses) {
+                entry.push(&parts.change(*address, 0));
+            }
+        });
+        logged.map_err(not_durable).inspect_err(|error| database.note_final(error))?;
     }
+    Ok(Some(database.snapshots.next()))
 }

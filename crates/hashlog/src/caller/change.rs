@@ -86,7 +86,7 @@ impl Caller {
     /// Waits until a batch that what was read of `key` may be a part of is whole, and will be
     /// recovered whole: what is made of its value must not survive without the rest of it.
     fn wait_for_batch(&self, key: Key<'_>) {
-        self.database.moments.stripes.seen(key.hash);
+        self.database.store.stripes.seen(key.hash);
     }
 
     /// As [`update`](Self::update) with a function of the caller's.
@@ -114,8 +114,8 @@ impl Caller {
             let found = Key::new(keyspace.0, key);
             let added = {
                 let (store, inside) = self.access.enter();
-                let (snapshots, stripes) = (&self.database.snapshots, &self.database.moments.stripes);
-                let is_whole = || stripes.now(found.hash).is_multiple_of(2);
+                let snapshots = &self.database.snapshots;
+                let is_whole = || !store.stripes.is_held(found.hash);
                 store
                     .add_in_place(&inside, found, by, is_whole)
                     .map(|sum| sum.map(|sum| (sum, snapshots.next())))

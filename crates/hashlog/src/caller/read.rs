@@ -136,7 +136,7 @@ impl Caller {
         let mut is_done = true;
         for key in keys {
             let key = Key::new(keyspace.0, key);
-            let stripe = self.database.moments.stripes.seen(key.hash);
+            let stripe = self.database.store.stripes.seen(key.hash);
             let (looked, found) = self.look_up(key, end, &mut value)?;
             match looked {
                 Looked::Value(expires_at_ms) => out.push_until(&value, expires_at_ms),
@@ -164,7 +164,7 @@ impl Caller {
                 let (store, _inside) = self.access.enter();
                 store.is_as_seen(key, *seen)
             };
-            if !is_so || self.database.moments.stripes.now(key.hash) != *stripe {
+            if !is_so || self.database.store.stripes.now(key.hash) != *stripe {
                 return Ok(false);
             }
         }

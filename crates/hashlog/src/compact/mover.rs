@@ -196,11 +196,22 @@ impl<'a> Mover<'a> {
     /// Frees the entry of a chain that begins with the record at `address`: what it leads to is
     /// older, and left or copied.
     fn let_go(&mut self, hash: KeyHash, address: u64) {
-        let (store, _inside) = self.access.enter();
-        while let Some((place, entry)) = store.index.find(hash)
-            && store.top(entry) == address
-            && !store.index.remove(hash, place, entry)
-        {}
+        let mut patience = Patience::default();
+        loop {
+            let is_gone = {
+                let (store, _inside) = self.access.enter();
+                match store.index.find(hash) {
+                    Some((place, entry)) if store.top(entry) == address => {
+                        store.remove_chain(hash, place, entry)
+                    }
+                    _ => true,
+                }
+            };
+            if is_gone {
+                return;
+            }
+            patience.wait();
+        }
     }
 
     /// Looks for a record of `key` on the device between `first`, the newest there, and `address`.
@@ -344,7 +355,7 @@ impl<'a> Mover<'a> {
                 continue;
             }
             for parts in &all {
-                match store.put_in_front(key.hash, store.index.find(key.hash), parts) {
+                match store.put_in_front_alone(key.hash, store.index.find(key.hash), parts) {
                     Attempt::Done(_) => {}
                     _ => return Err(Error::bug("a copy that nothing could be in the way of")),
                 }

@@ -7,7 +7,8 @@
 //! with a sequentially consistent fence between. Where both are tentative the one that comes later
 //! in the chain frees its place and begins anew, and the other waits for that.
 
-use super::{ENTRIES, Entry, Index, KeyHash, Link, Place, Run, Walk};
+use super::slab::Source;
+use super::{ENTRIES, Entry, Index, KeyHash, Link, Place, Promise, Run, Walk};
 use crate::sync::{Ordering, Patience, fence, lock};
 
 /// What an insertion found or made.
@@ -24,11 +25,21 @@ pub(crate) enum Inserted {
 impl Index {
     /// Makes an entry that leads to `address`, unless there is one with the key's tag.
     pub(crate) fn insert(&self, hash: KeyHash, address: u64) -> Inserted {
+        self.insert_with(hash, address, Source::Any(&self.slab))
+    }
+
+    /// As [`insert`](Self::insert), where no other thread inserts the tag, with a bucket of
+    /// `promise` where one is needed. `false` if there is an entry after all.
+    pub(crate) fn insert_promised(&self, hash: KeyHash, address: u64, promise: &mut Promise) -> bool {
+        matches!(self.insert_with(hash, address, Source::Promised(promise)), Inserted::New)
+    }
+
+    fn insert_with(&self, hash: KeyHash, address: u64, mut buckets: Source<'_>) -> Inserted {
         let entry = Entry::new(hash.tag(), address);
         let mut patience = Patience::default();
         loop {
             let run = match self.run(hash.slot()) {
-                run if run.is_none() => match self.first_run(hash.slot()) {
+                run if run.is_none() => match self.first_run(hash.slot(), &mut buckets) {
                     Some(run) => run,
                     None => return Inserted::Full,
                 },
@@ -42,7 +53,7 @@ impl Index {
                     continue;
                 }
                 Walk::Absent { free: Some(place), .. } => place,
-                Walk::Absent { free: None, last, .. } => match self.extend(last) {
+                Walk::Absent { free: None, last, .. } => match self.extend(last, &mut buckets) {
                     Extended::By(place) => place,
                     Extended::Raced => continue,
                     Extended::Full => return Inserted::Full,
@@ -97,8 +108,8 @@ impl Index {
     }
 
     /// A bucket behind `last`, which is full.
-    fn extend(&self, last: u64) -> Extended {
-        let Some(bucket) = self.slab.take(0) else { return Extended::Full };
+    fn extend(&self, last: u64, buckets: &mut Source<'_>) -> Extended {
+        let Some(bucket) = buckets.take() else { return Extended::Full };
         let link = &self.words(last)[ENTRIES];
         let old = link.load(Ordering::Relaxed);
         let is_last = Link(old).overflow().is_none() && !Link(old).is_frozen();
@@ -106,18 +117,18 @@ impl Index {
         if is_last && link.compare_exchange(old, old | bucket, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
             return Extended::By(Place { word: bucket as usize * super::BUCKET_WORDS });
         }
-        self.slab.give_back(bucket, 0);
+        buckets.give_back(bucket);
         Extended::Raced
     }
 
     /// The first bucket of a slot.
-    fn first_run(&self, slot: usize) -> Option<Run> {
+    fn first_run(&self, slot: usize, buckets: &mut Source<'_>) -> Option<Run> {
         let _turn = lock(&self.beginning);
         let found = self.run(slot);
         if !found.is_none() {
             return Some(found);
         }
-        let run = Run::new(self.slab.take(0)?, 0);
+        let run = Run::new(buckets.take()?, 0);
         self.directory.word(slot).store(run.0, Ordering::Release);
         Some(run)
     }

@@ -27,6 +27,7 @@ mod ordered; // by tag, for scans
 pub(crate) use entry::Entry;
 pub(crate) use hash::{KeyHash, SLOTS};
 pub(crate) use insert::Inserted;
+pub(crate) use slab::Promise;
 
 use std::fmt;
 use std::io;
@@ -176,12 +177,18 @@ impl Index {
 
     /// Frees the entry of a key, which is `old`: no record of its chain counts any more. `false` if
     /// it is not `old` any more.
-    pub(crate) fn remove(&self, hash: KeyHash, place: Place, old: Entry) -> bool {
+    pub(crate) fn free_entry(&self, hash: KeyHash, place: Place, old: Entry) -> bool {
         let is_removed = self.change(place, old, Entry::FREE);
         if is_removed {
             self.counts.word(hash.slot()).fetch_sub(1, Ordering::Relaxed);
         }
         is_removed
+    }
+
+    /// Buckets for so many new entries, each of which may need one; `None` if there are not so
+    /// many.
+    pub(crate) fn promise(&self, count: u64) -> Option<Promise> {
+        Slab::promise(&self.slab, count)
     }
 
     /// Loads the bucket of a key into the processor's cache, for a lookup that follows.

@@ -22,7 +22,7 @@ use firn_arena::Words;
 use firn_format::hybrid::ADDRESS_MIN;
 
 use crate::epoch::Epochs;
-use crate::sync::Ordering;
+use crate::sync::{AtomicU64, Ordering};
 use tail::Tail;
 
 /// Pages from the tail's on that are kept free, so that writers seldom wait for one: records of a
@@ -45,6 +45,8 @@ pub(crate) struct Log {
     capacity: u64,
     /// Words before the tail's page that may be changed in place.
     mutable: u64,
+    /// Memory is wanted up to here, if that is more than what is kept free.
+    wanted: AtomicU64,
     pub(crate) tail: Tail,
     pub(crate) markers: Arc<Markers>,
 }
@@ -64,6 +66,7 @@ impl Log {
             mask: ring - 1,
             capacity,
             mutable: mutable << page_bits,
+            wanted: AtomicU64::new(0),
             tail: Tail::new(next, first_page + capacity, page_bits),
             markers: Arc::new(Markers::new(begin.max(ADDRESS_MIN), next, first_page)),
         })
@@ -125,6 +128,23 @@ impl Log {
         self.markers.begin.fetch_max(address, Ordering::SeqCst);
     }
 
+    /// Words that a caller may ask for at once: a third of memory, which takes half with the rests
+    /// of pages.
+    pub(crate) fn room_words_max(&self) -> u64 {
+        self.capacity / 3
+    }
+
+    /// Has memory reach beyond this address as soon as what has to go for it is on the device.
+    pub(crate) fn want_room(&self, epochs: &Epochs, beyond: u64) {
+        // A page more, since memory begins with a whole one.
+        let wanted = beyond + self.tail.page_words();
+        self.wanted.fetch_max(wanted, Ordering::AcqRel);
+        let read_only = self.tail.page_of(wanted.saturating_sub(self.capacity)) + self.tail.page_words();
+        if read_only > self.read_only() {
+            self.markers.move_read_only(epochs, read_only.min(self.tail.next()));
+        }
+    }
+
     /// Whether there is memory for `words` in records of any length.
     pub(crate) fn has_room(&self, words: u64) -> bool {
         self.end_of_room(words) <= self.tail.limit()
@@ -164,7 +184,8 @@ impl Log {
 
     /// Where memory should begin, if what lies before `needless` need not be in it.
     pub(crate) fn wanted_head_by(&self, needless: u64) -> u64 {
-        let wanted = self.tail.next() + FREE_PAGES * self.tail.page_words();
+        let kept = self.tail.next() + FREE_PAGES * self.tail.page_words();
+        let wanted = kept.max(self.wanted.load(Ordering::Acquire));
         self.tail.page_of(wanted.saturating_sub(self.capacity).min(needless))
     }
 
@@ -187,7 +208,7 @@ impl Log {
             self.memory.discard(first..first + (end - *freed) as usize);
             *freed = end;
         }
-        self.tail.extend(self.tail.page_of(safe_head) + self.capacity);
+        self.tail.extend(safe_head + self.capacity);
         drop(freed);
         self.markers.notify();
         true

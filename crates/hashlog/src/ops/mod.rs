@@ -9,6 +9,7 @@ mod upsert;
 mod delete;
 mod rmw;
 mod copies;
+mod together;
 
 pub(crate) use read::Seen;
 
@@ -24,6 +25,7 @@ use crate::keyspaces::ONE_SLOT;
 use crate::log::{Log, Parts, Record, Room};
 use crate::read_cache::ReadCache;
 use crate::redo::Redo;
+use crate::stripes::Stripes;
 use crate::sync::{Mutex, lock};
 
 /// A key as the engine looks for it.
@@ -115,6 +117,8 @@ pub(crate) struct Store {
     /// What makes a change survive the process; `None` where only checkpoints do.
     pub(crate) redo: Option<Redo>,
     pub(crate) epochs: Arc<Epochs>,
+    /// Held by batches while their records become visible one by one.
+    pub(crate) stripes: Stripes,
     /// Values that lie alone, and that no reader of the latest finds any more.
     pub(crate) replaced_values: Mutex<Vec<ReplacedValue>>,
 }
@@ -239,17 +243,39 @@ impl Store {
         parts: &Parts<'_>,
     ) -> Attempt<u64> {
         let published = self.put_in_front(key.hash, found, parts);
-        if let (Attempt::Done(by), Newest::At(at, record)) = (&published, newest)
-            && !parts.shape.is_operand
-            && let Some(number) = record.value_alone()
-        {
-            lock(&self.replaced_values).push(ReplacedValue { number, at, by: *by });
+        if let Attempt::Done(by) = &published {
+            self.note_replaced(newest, *by, parts);
         }
         published
     }
 
-    /// Puts a record in front of the chain that was `found`.
+    /// Remembers the value that lies alone, and that the record at `by` takes the place of.
+    fn note_replaced(&self, newest: Newest<'_>, by: u64, parts: &Parts<'_>) {
+        if let Newest::At(at, record) = newest
+            && !parts.shape.is_operand
+            && let Some(number) = record.value_alone()
+        {
+            lock(&self.replaced_values).push(ReplacedValue { number, at, by });
+        }
+    }
+
+    /// Puts a record in front of the chain that was `found`, unless a batch holds it: then `Again`.
     pub(crate) fn put_in_front(&self, hash: KeyHash, found: Found, parts: &Parts<'_>) -> Attempt<u64> {
+        match self.stripes.is_held(hash) {
+            true => Attempt::Again,
+            false => self.put_in_front_alone(hash, found, parts),
+        }
+    }
+
+    /// Frees the entry of a key, which is `old`: no record of its chain counts any more. `false` if
+    /// it is not `old` any more, or a batch holds it.
+    pub(crate) fn remove_chain(&self, hash: KeyHash, place: Place, old: Entry) -> bool {
+        !self.stripes.is_held(hash) && self.index.free_entry(hash, place, old)
+    }
+
+    /// Puts a record in front of the chain that was `found`. For an opening, and for a caller that
+    /// has stopped all others.
+    pub(crate) fn put_in_front_alone(&self, hash: KeyHash, found: Found, parts: &Parts<'_>) -> Attempt<u64> {
         let words = parts.shape.words();
         let address = match self.log.tail.reserve(words as u64) {
             Room::At(address) => address,

@@ -16,4 +16,5 @@ mod verify;
 mod stats;
 mod openings;
 mod pitfalls;
+mod room;
 mod scans;
