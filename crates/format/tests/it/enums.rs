@@ -25,7 +25,10 @@ fn lines() -> Vec<String> {
         lines.extend(FrameKind::from_u8(number).map(|kind| format!("FrameKind {kind:?} {number}")));
     }
     for change in changes() {
-        let text = format!("{change:?}");
+        let text = match &change {
+            Change::Cold(change) => format!("Cold{change:?}"),
+            change => format!("{change:?}"),
+        };
         let name = text.split([' ', '(']).next().unwrap_or_default();
         lines.push(format!("Change {name} {}", change.tag()));
     }
