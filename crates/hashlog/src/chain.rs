@@ -87,13 +87,16 @@ impl Chain<'_> {
 
     /// Puts a value that was read from the device into the read cache, where one record has it.
     fn copy_to_cache(&mut self, key: Key<'_>, history: &History) {
-        let (Some(piece), Seen::Below { top }) = (&history.base, history.seen) else { return };
+        let Some(piece) = history.base.as_ref().filter(|_| !matches!(history.seen, Seen::Record { .. }))
+        else {
+            return;
+        };
         let Content { is_tombstone, is_reference, expires_at_ms, .. } = piece.content;
         if history.operands.is_empty() && !is_tombstone && !is_reference {
             let parts = parts_of(key, &piece.stored, expires_at_ms);
             let wants_evict = {
                 let (store, inside) = self.access.enter();
-                store.put_in_cache(&inside, key, top, &parts);
+                store.put_in_cache(&inside, key, history.seen, &parts);
                 store.cache.as_ref().is_some_and(ReadCache::wants_evict)
             };
             if wants_evict {

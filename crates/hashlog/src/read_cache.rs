@@ -2,11 +2,12 @@
 //!
 //! ```text
 //!   entry, marked ─► copy in the cache ─► the chain's newest record in the log ─► …
+//!   entry, marked ─► copy in the cache        (of a record in the cold log)
 //! ```
 //! The cache is a log of its own that is on no device: copies go to its tail, and its oldest page
 //! is given to new ones. A copy is in front of its chain. Each change of the chain takes it out,
 //! since the entry leads to the new record then. So a copy that an entry leads to is what a reader
-//! of the log would find.
+//! of the log would find. A key that is in the cold log alone has a chain of its copy alone.
 //!
 //! A copy that was read while it was there is copied again when its page goes (its second chance).
 //! Nothing waits for room: what finds none is not copied.

@@ -1,6 +1,6 @@
 //! Records on their way to the cold log: written together, then found.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 
 use firn_engine::Result;
@@ -23,7 +23,7 @@ pub(crate) struct Appender {
     bytes: Vec<u8>,
     entries: Vec<ColdEntry>,
     /// The newest of them of each order.
-    newest: BTreeMap<u64, u64>,
+    newest: HashMap<u64, u64>,
     contents: Contents,
 }
 
@@ -33,7 +33,7 @@ impl Appender {
             at: cold.end(),
             bytes: Vec::new(),
             entries: Vec::new(),
-            newest: BTreeMap::new(),
+            newest: HashMap::new(),
             contents: Contents::default(),
         }
     }

@@ -87,6 +87,10 @@ impl<'a> Mover<'a> {
 
     /// Copies those of `records` that live.
     pub(super) fn take_all(&mut self, records: &mut Vec<(u64, DeviceRecord)>) -> Result<()> {
+        for (_, record) in &*records {
+            let key = Key::new(record.keyspace(), record.key());
+            self.access.store.index.prefetch(key.hash);
+        }
         for (address, record) in &*records {
             let key = Key::new(record.keyspace(), record.key());
             let (store, _inside) = self.access.enter();

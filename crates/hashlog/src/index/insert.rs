@@ -25,17 +25,24 @@ pub(crate) enum Inserted {
 impl Index {
     /// Makes an entry that leads to `address`, unless there is one with the key's tag.
     pub(crate) fn insert(&self, hash: KeyHash, address: u64) -> Inserted {
-        self.insert_with(hash, address, Source::Any(&self.slab))
+        self.insert_with(hash, Entry::new(hash.tag(), address), Source::Any(&self.slab))
+    }
+
+    /// As [`insert`](Self::insert), of an entry that leads to the copy at `address` in the read
+    /// cache.
+    pub(crate) fn insert_copy(&self, hash: KeyHash, address: u64) -> Inserted {
+        let entry = Entry::new(hash.tag(), address).leading_to_copy(address);
+        self.insert_with(hash, entry, Source::Any(&self.slab))
     }
 
     /// As [`insert`](Self::insert), where no other thread inserts the tag, with a bucket of
     /// `promise` where one is needed. `false` if there is an entry after all.
     pub(crate) fn insert_promised(&self, hash: KeyHash, address: u64, promise: &mut Promise) -> bool {
-        matches!(self.insert_with(hash, address, Source::Promised(promise)), Inserted::New)
+        let entry = Entry::new(hash.tag(), address);
+        matches!(self.insert_with(hash, entry, Source::Promised(promise)), Inserted::New)
     }
 
-    fn insert_with(&self, hash: KeyHash, address: u64, mut buckets: Source<'_>) -> Inserted {
-        let entry = Entry::new(hash.tag(), address);
+    fn insert_with(&self, hash: KeyHash, entry: Entry, mut buckets: Source<'_>) -> Inserted {
         let mut patience = Patience::default();
         loop {
             let run = match self.run(hash.slot()) {

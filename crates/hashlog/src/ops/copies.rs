@@ -5,29 +5,37 @@ use std::sync::Arc;
 
 use firn_format::hybrid::Shape;
 
-use super::{Access, Key, Store};
+use super::{Access, Key, Seen, Store};
 use crate::epoch::Inside;
-use crate::index::{Entry, Place};
+use crate::index::{Entry, Inserted, Place};
 use crate::log::Parts;
 
 impl Store {
-    /// Puts a copy of a record in front of its chain, if the chain still begins with `top` in the
-    /// log. Answers whether it did.
+    /// Puts a copy of a record that is not in memory in front of its chain, if its key still has
+    /// what was `seen`. A key of the cold log gets a chain of the copy alone. Answers whether it
+    /// did.
     pub(crate) fn put_in_cache(
         &self,
         _inside: &Inside<'_>,
         key: Key<'_>,
-        top: u64,
+        seen: Seen,
         parts: &Parts<'_>,
     ) -> bool {
-        let (Some(cache), Some((place, entry))) = (&self.cache, self.index.find(key.hash)) else {
-            return false;
-        };
-        if self.top(entry) != top || !cache.holds(parts) {
-            return false;
+        let Some(cache) = self.cache.as_ref().filter(|cache| cache.holds(parts)) else { return false };
+        match (self.index.find(key.hash), seen) {
+            (Some((place, entry)), Seen::Below { top }) if self.top(entry) == top => {
+                let address = cache.append(&self.epochs, parts, top);
+                address.is_some_and(|address| self.index.lead_to_copy(place, entry, address))
+            }
+            // What was written since, and has left the log, began a move; nothing that is written
+            // now leaves it before this operation ends.
+            (None, Seen::Absent { moves }) if self.cold.moves() == moves => {
+                let address = cache.append(&self.epochs, parts, 0);
+                address
+                    .is_some_and(|address| matches!(self.index.insert_copy(key.hash, address), Inserted::New))
+            }
+            _ => false,
         }
-        let Some(address) = cache.append(&self.epochs, parts, top) else { return false };
-        self.index.lead_to_copy(place, entry, address)
     }
 
     /// Takes the oldest pages out of the cache, as many as its tail needs next. Answers whether
@@ -49,7 +57,7 @@ impl Store {
         let Some(cache) = &self.cache else { return };
         let (mut at, mut key, mut value) = (outgoing.start, Vec::new(), Vec::new());
         while at < outgoing.end {
-            let (store, inside) = access.enter();
+            let (store, _inside) = access.enter();
             let record = cache.record(at);
             let Some(shape) = record.filled_shape() else {
                 at += 1;
@@ -67,11 +75,14 @@ impl Store {
                     expires_at_ms: content.expires_at_ms,
                 };
                 let top = record.link().previous();
-                let is_copied = record.is_marked() && store.put_in_cache(&inside, found, top, &parts);
+                let copy = if record.is_marked() { cache.append(&store.epochs, &parts, top) } else { None };
                 // Fails where the entry leads elsewhere by now, or its bucket is being split.
-                while !is_copied
-                    && let Some((place, entry)) = store.entry_of_copy(found, at)
-                    && !store.index.lead_to(place, entry, top)
+                while let Some((place, entry)) = store.entry_of_copy(found, at)
+                    && !match (copy, top) {
+                        (Some(copy), _) => store.index.lead_to_copy(place, entry, copy),
+                        (None, 0) => store.index.remove(found.hash, place, entry),
+                        (None, top) => store.index.lead_to(place, entry, top),
+                    }
                 {}
             }
             at += shape.words() as u64;

@@ -305,3 +305,57 @@ fn damage_of_what_is_cold_is_named() {
     }
     assert!(flipped > 20 && flipped == named, "{named} of {flipped} were named");
 }
+
+/// A cold key that is read again is read from memory, as a copy of its own, and what is written
+/// then is found.
+#[test]
+fn cold_keys_that_are_read_again_are_read_from_memory() {
+    const KEYS: u64 = 200_000;
+    let scene = Scene::new(true);
+    let mut session = scene.session();
+    for key in 0..KEYS {
+        session
+            .put(KEYSPACE_DEFAULT, &key.to_le_bytes(), &value(key, 0), WriteOptions::default())
+            .expect("put");
+    }
+    scene.database.flush().expect("flush");
+    scene.database.wait_idle().expect("idle");
+    let cold: Vec<u64> = (0..50_000).step_by(50).collect();
+    let mut misses = Vec::new();
+    for round in 0..3 {
+        let before = scene.database.stats().read_miss_count;
+        for key in &cold {
+            let found = session.get(ReadAt::Latest, KEYSPACE_DEFAULT, &key.to_le_bytes()).expect("get");
+            assert_eq!(found, Some(value(*key, 0)), "key {key}, round {round}");
+        }
+        misses.push(scene.database.stats().read_miss_count - before);
+    }
+    assert!(misses[0] >= cold.len() as u64 && misses[2] * 10 < misses[0], "{misses:?}");
+    for (number, key) in cold.iter().enumerate() {
+        let (key, key_bytes) = (*key, key.to_le_bytes());
+        match number % 3 {
+            0 => {
+                let new = value(key, 1);
+                session.put(KEYSPACE_DEFAULT, &key_bytes, &new, WriteOptions::default()).expect("put");
+            }
+            1 => {
+                session.delete(KEYSPACE_DEFAULT, &key_bytes, WriteOptions::default()).expect("delete");
+            }
+            _ => {
+                let (old, new) = (value(key, 0), value(key, 1));
+                let update = move |found: Option<&[u8]>| {
+                    assert_eq!(found, Some(old.as_slice()), "key {key}");
+                    (Change::Put(new.clone()), ())
+                };
+                session
+                    .update(KEYSPACE_DEFAULT, &key_bytes, WriteOptions::default(), update)
+                    .expect("update");
+            }
+        }
+    }
+    for (number, key) in cold.iter().enumerate() {
+        let expected = (number % 3 != 1).then(|| value(*key, 1));
+        let found = session.get(ReadAt::Latest, KEYSPACE_DEFAULT, &key.to_le_bytes()).expect("get");
+        assert_eq!(found, expected, "key {key}");
+    }
+}
