@@ -126,3 +126,29 @@ impl Progress {
         self.left.front().is_some_and(|left| left.log_end <= oldest_end)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_goes_when_its_copies_are_in_a_checkpoint_and_no_snapshot_needs_it() {
+        let mut progress = Progress { compacted: 0, left: VecDeque::new() };
+        progress.leave(Left { end: 10, log_end: 40, cold_end: 70, values: vec![1] });
+        progress.leave(Left { end: 20, log_end: 50, cold_end: 90, values: vec![2] });
+        let mut count = |cuts, oldest_end| {
+            let removable = progress.take_removable(cuts, oldest_end);
+            let count = removable.len();
+            progress.put_back(removable);
+            count
+        };
+        assert_eq!(count((39, 100), 100), 0, "what took the place of dead records is not in it");
+        assert_eq!(count((100, 69), 100), 0, "copies are not in it");
+        assert_eq!(count((100, 100), 39), 0, "a snapshot is older");
+        assert_eq!(count((40, 70), 40), 1);
+        assert_eq!(count((100, 89), 100), 1, "the second one's copies are not in it");
+        assert_eq!(count((50, 90), 50), 2);
+        assert_eq!(progress.take_removable((50, 90), 50)[1].values, [2]);
+        assert!(!progress.waits_for_checkpoint(100));
+    }
+}
