@@ -89,6 +89,8 @@ struct Chained {
     top: u64,
     /// Records of its tag in the cold log, the newest first of those that have one hash.
     cold: Vec<ColdEntry>,
+    /// Where the log and the cold log began before this was found.
+    begins: (u64, u64),
 }
 
 /// Records of the cold log that are looked for together.
@@ -159,6 +161,22 @@ impl Caller {
     /// Some chains of `slot` from `tag` on, in the order of their tags, and the first tag behind
     /// them; `None` behind the last one.
     fn chains_from(&mut self, slot: usize, tag: u16) -> Result<(Vec<Chained>, Option<u16>)> {
+        loop {
+            let begins = self.begins();
+            let found = self.chains_as_of(begins, slot, tag)?;
+            // What was to be found elsewhere by then is not missed.
+            if self.begins() == begins {
+                return Ok(found);
+            }
+        }
+    }
+
+    fn chains_as_of(
+        &mut self,
+        begins: (u64, u64),
+        slot: usize,
+        tag: u16,
+    ) -> Result<(Vec<Chained>, Option<u16>)> {
         let mut entries = Vec::new();
         let mut chains = Vec::new();
         let mut next_tag = {
@@ -166,7 +184,7 @@ impl Caller {
             let next_tag = store.index.entries_from(slot, tag, &mut entries);
             let chain = |entry: &Entry| {
                 let (tag, top) = (entry.tag(), store.top(*entry));
-                Chained { slot, tag, top, cold: Vec::new() }
+                Chained { slot, tag, top, cold: Vec::new(), begins }
             };
             chains.extend(entries.iter().map(chain));
             next_tag
@@ -186,7 +204,7 @@ impl Caller {
             let tag = KeyHash::tag_of(entry.order);
             let at = chains.partition_point(|chained| chained.tag < tag);
             if chains.get(at).is_none_or(|chained| chained.tag != tag) {
-                chains.insert(at, Chained { slot, tag, top: 0, cold: Vec::new() });
+                chains.insert(at, Chained { slot, tag, top: 0, cold: Vec::new(), begins });
             }
             chains[at].cold.push(entry);
         }
@@ -224,12 +242,13 @@ impl Caller {
 
     /// A chain as it is now.
     fn chained(&mut self, slot: usize, tag: u16) -> Result<Chained> {
+        let begins = self.begins();
         let top = {
             let (store, _inside) = self.access.enter();
             store.index.find(KeyHash::of(slot, tag)).map_or(0, |(_, entry)| store.top(entry))
         };
         let (from, to) = KeyHash::orders_of(slot, tag);
-        Ok(Chained { slot, tag, top, cold: self.database.store.cold.entries(from, to)? })
+        Ok(Chained { slot, tag, top, cold: self.database.store.cold.entries(from, to)?, begins })
     }
 
     fn is_same(&mut self, chained: &Chained) -> Result<bool> {
@@ -249,7 +268,6 @@ impl Caller {
         patience: &mut Patience,
         out: &mut HashBatch,
     ) -> Result<Followed> {
-        let begins = self.begins();
         let (mut found, mut at) = (Found::default(), chained.top);
         let mut seen: Vec<Vec<u8>> = Vec::new();
         loop {
@@ -276,7 +294,7 @@ impl Caller {
         }
         for entry in &chained.cold {
             let mut at = entry.place.address();
-            while at >= begins.1 {
+            while at >= chained.begins.1 {
                 if !self.may_wait {
                     return Ok(Followed::MustWait);
                 }
@@ -294,7 +312,7 @@ impl Caller {
                 seen.push(std::mem::take(&mut found.key));
             }
         }
-        Ok(if self.begins() == begins { Followed::ToItsEnd } else { Followed::Again })
+        Ok(if self.begins() == chained.begins { Followed::ToItsEnd } else { Followed::Again })
     }
 
     /// Adds the newest record of a key, if it says that the key has a value. Answers what keeps the

@@ -6,10 +6,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use firn_engine::blocking::Blocking;
+use firn_engine::settings::MIB;
 use firn_engine::{
     BatchLimit, Engine, HashBatch, HashCursor, HashScan, Hashed, KEYSPACE_DEFAULT, ReadAt, Session,
     WriteOptions,
 };
+use firn_format::file_name::cold_segment;
+use firn_format::hybrid::COLD_MIN;
 use firn_hashlog::HashLog;
 use firn_storage::backend::Memory;
 use firn_storage::{Storage, SystemClock};
@@ -19,7 +22,7 @@ use crate::support::{Over, open, repeated_for, tiny};
 /// Keys that are written once.
 const FIXED: u64 = 3000;
 /// Keys that are written again and again.
-const WRITTEN: u64 = 1000;
+const WRITTEN: u64 = 40_000;
 
 /// What `key` has after so many rounds.
 fn value(key: u64, round: u64) -> Vec<u8> {
@@ -109,7 +112,10 @@ fn scan_all(database: &Arc<HashLog>, is_over: &AtomicBool) -> u64 {
 /// were meanwhile.
 fn all_is_found(writes: u64) -> [u64; 2] {
     let memory = Memory::new();
-    let database = open(Arc::new(memory.clone()), Arc::new(SystemClock::new()), true, tiny()).expect("open");
+    // The index is full when there are nearly as many keys; the first ones become cold then.
+    let settings = tiny().with_engine(|hash| hash.index_bytes_max = MIB / 4 * 3);
+    let database =
+        open(Arc::new(memory.clone()), Arc::new(SystemClock::new()), true, settings).expect("open");
     let mut session = Blocking::new(database.session());
     (0..FIXED).for_each(|key| put(&mut session, key, 0));
     let rounds: Vec<AtomicU64> = (0..WRITTEN).map(|_| AtomicU64::new(0)).collect();
@@ -149,12 +155,16 @@ fn all_is_found(writes: u64) -> [u64; 2] {
     assert!(first.is_some_and(|name| !name.starts_with("0000000000000000")), "nothing went");
     let stats = database.stats().hash.expect("it is a hashed engine");
     assert!(stats.compaction_copy_bytes_total > FIXED * 200, "what is read was not moved: {stats:?}");
+    let names = memory.list().expect("list").into_iter().map(|(name, _)| name);
+    let first = names.filter(|name| name.ends_with(".cold")).min();
+    assert!(first.is_some_and(|name| name != cold_segment(COLD_MIN)), "nothing cold went: {stats:?}");
+    assert!(stats.cold.run_write_bytes_total > 0, "nothing was spilled: {stats:?}");
     done
 }
 
 #[test]
 fn nothing_is_missed_and_nothing_stale() {
-    let [reads, scans] = all_is_found(200_000);
+    let [reads, scans] = all_is_found(400_000);
     assert!(reads > 10_000 && scans > 3, "{reads} reads, {scans} scans");
 }
 
