@@ -9,6 +9,14 @@ use super::{Access, Key, Seen, Store};
 use crate::epoch::Inside;
 use crate::index::{Entry, Inserted, Place};
 use crate::log::Parts;
+use crate::sync::Patience;
+
+/// What was read of a copy last.
+#[derive(Default)]
+struct Outgone {
+    key: Vec<u8>,
+    value: Vec<u8>,
+}
 
 impl Store {
     /// Puts a copy of a record that is not in memory in front of its chain, if its key still has
@@ -55,37 +63,48 @@ impl Store {
     /// Has entries that lead to copies in `outgoing` lead to the log, or to a second copy.
     fn take_out(&self, access: &mut Access, outgoing: Range<u64>) {
         let Some(cache) = &self.cache else { return };
-        let (mut at, mut key, mut value) = (outgoing.start, Vec::new(), Vec::new());
+        let (mut at, mut outgone) = (outgoing.start, Outgone::default());
         while at < outgoing.end {
-            let (store, _inside) = access.enter();
-            let record = cache.record(at);
-            let Some(shape) = record.filled_shape() else {
+            // Nothing changes a copy any more.
+            let Some(shape) = cache.record(at).filled_shape() else {
                 at += 1;
                 continue;
             };
-            let keyspace = record.copy_key(&mut key);
-            let found = Key::new(keyspace, &key);
-            if store.entry_of_copy(found, at).is_some() {
-                let content = record.read(&mut value);
-                let parts = Parts {
-                    shape: Shape { slack_words: 0, ..shape },
-                    keyspace,
-                    key: &key,
-                    value: &value,
-                    expires_at_ms: content.expires_at_ms,
-                };
-                let top = record.link().previous();
-                let copy = if record.is_marked() { cache.append(&store.epochs, &parts, top) } else { None };
-                // Fails where the entry leads elsewhere by now, or its bucket is being split.
-                while let Some((place, entry)) = store.entry_of_copy(found, at)
-                    && !match (copy, top) {
-                        (Some(copy), _) => store.index.lead_to_copy(place, entry, copy),
-                        (None, 0) => store.index.remove(found.hash, place, entry),
-                        (None, top) => store.index.lead_to(place, entry, top),
-                    }
-                {}
+            let mut patience = Patience::default();
+            // Fails where the entry leads elsewhere by now, its bucket is being split, or a batch
+            // holds its chain.
+            while !self.take_out_one(access, at, shape, &mut outgone) {
+                patience.wait();
             }
             at += shape.words() as u64;
+        }
+    }
+
+    /// Has the entry that leads to the copy at `at`, if one does, lead elsewhere.
+    fn take_out_one(&self, access: &mut Access, at: u64, shape: Shape, outgone: &mut Outgone) -> bool {
+        let (store, _inside) = access.enter();
+        let Some(cache) = &store.cache else { return true };
+        let record = cache.record(at);
+        let keyspace = record.copy_key(&mut outgone.key);
+        let key = Key::new(keyspace, &outgone.key);
+        let Some((place, entry)) = store.entry_of_copy(key, at) else { return true };
+        let top = record.link().previous();
+        if record.is_marked() {
+            let content = record.read(&mut outgone.value);
+            let parts = Parts {
+                shape: Shape { slack_words: 0, ..shape },
+                keyspace,
+                key: &outgone.key,
+                value: &outgone.value,
+                expires_at_ms: content.expires_at_ms,
+            };
+            if let Some(copy) = cache.append(&store.epochs, &parts, top) {
+                return store.index.lead_to_copy(place, entry, copy);
+            }
+        }
+        match top {
+            0 => store.remove_chain(key.hash, place, entry),
+            top => store.index.lead_to(place, entry, top),
         }
     }
 
