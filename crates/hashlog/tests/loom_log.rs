@@ -3,7 +3,7 @@
 //!
 //! The log is private to its crate, so this test takes it in by its path.
 #![cfg(loom)]
-#![expect(dead_code, reason = "each test of a private module uses a part of it")]
+#![expect(dead_code, unused_imports, reason = "each test of a private module uses a part of it")]
 
 #[path = "../src/sync.rs"]
 mod sync;

@@ -3,7 +3,7 @@
 //!
 //! Records are private to their crate, so this test takes them in by their path.
 #![cfg(loom)]
-#![expect(dead_code, reason = "each test of a private module uses a part of it")]
+#![expect(dead_code, unused_imports, reason = "each test of a private module uses a part of it")]
 
 #[path = "../src/sync.rs"]
 mod sync;

@@ -178,9 +178,10 @@ impl Memory {
         &self.firsts[range]
     }
 
-    /// As for the mapped memory, with pages of 4 KiB.
+    /// As for the mapped memory, with pages of 4 KiB, or of 64 bytes where models have few words.
     pub(crate) fn discard_words(&self, range: Range<usize>) {
-        let (start, end) = (range.start.next_multiple_of(512), range.end / 512 * 512);
+        const PAGE: usize = if cfg!(loom) { 8 } else { 512 };
+        let (start, end) = (range.start.next_multiple_of(PAGE), range.end / PAGE * PAGE);
         if start < end {
             self.atomic_words(start..end).iter().for_each(|word| word.store(0, Ordering::Relaxed));
         }
