@@ -403,3 +403,6 @@ impl Access {
         (&self.store, self.participant.enter_stopped(stopped))
     }
 }
+
+#[cfg(test)]
+mod tests;

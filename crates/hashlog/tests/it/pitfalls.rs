@@ -92,11 +92,13 @@ fn deleted_keys_stay_deleted_at_each_step_of_compaction() {
             let crash = if steps % 2 == 0 { Crash::Kill } else { Crash::PowerLoss { seed: steps } };
             let left = open(Arc::new(memory.crash(crash)), Arc::new(ManualClock::new(1)), false, tiny());
             let left = left.unwrap_or_else(|error| panic!("step {steps}, {crash:?}: {error:?}"));
-            let mut session = Blocking::new(left.session());
-            for number in 0..KEYS {
-                let found = session.get(ReadAt::Latest, keyspace, &number.to_le_bytes()).expect("get");
-                let expected = (number % 2 == 1).then(|| vec![round; 200]);
-                assert!(found == expected, "step {steps}, {crash:?}, key {number}: {found:?}");
+            for (what, database) in [("open", &database), ("killed", &left)] {
+                let mut session = Blocking::new(database.session());
+                for number in 0..KEYS {
+                    let found = session.get(ReadAt::Latest, keyspace, &number.to_le_bytes()).expect("get");
+                    let expected = (number % 2 == 1).then(|| vec![round; 200]);
+                    assert!(found == expected, "step {steps}, {what}, {crash:?}, key {number}: {found:?}");
+                }
             }
         }
     }
