@@ -12,7 +12,16 @@ fn store() -> Store {
     let epochs = Epochs::new();
     let index = Index::new(1024, Arc::clone(&epochs)).expect("an index");
     let log = Log::new((8, 8), 1 << 12, 8).expect("a log");
-    Store { index, log, cold, cache: None, redo: None, epochs, replaced_values: Mutex::default() }
+    Store {
+        index,
+        log,
+        cold,
+        cache: None,
+        redo: None,
+        epochs,
+        replaced_values: Mutex::default(),
+        stripes: Stripes::new(),
+    }
 }
 
 /// Pitfall 8: a record that lost the race for its entry is in the log all the same. Whether its

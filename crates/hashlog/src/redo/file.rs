@@ -9,7 +9,7 @@ use firn_storage::{Storage, WriteFile};
 
 use super::Recovered;
 use crate::anew::create_anew;
-use crate::error::from_storage;
+use crate::error::{from_storage, unsynced};
 
 /// A file, and where its next entry goes.
 #[derive(Debug)]
@@ -43,6 +43,10 @@ impl RedoFile {
         let mut file = Self::at(log.generation, to, log.end);
         if !log.is_ended {
             file.end_entries()?;
+        }
+        if log.is_forgotten {
+            file.hand_over()?;
+            file.to.sync().map_err(unsynced)?;
         }
         Ok(file)
     }

@@ -76,7 +76,9 @@ impl Redo {
         next: NextGeneration,
         recovered: &[Recovered],
     ) -> Result<Self> {
-        let ended = recovered.iter().map(|log| RedoFile::end_recovered(&**storage, log));
+        // The newest first: what is not believed must have gone for good before the file is ended
+        // for which it is not. Otherwise another loss of power could leave that end alone.
+        let ended = recovered.iter().rev().map(|log| RedoFile::end_recovered(&**storage, log));
         Ok(Self {
             storage: Arc::clone(storage),
             database,

@@ -27,6 +27,8 @@ pub(crate) struct Recovered {
     pub(crate) end: u64,
     /// An entry without changes lies there.
     pub(crate) is_ended: bool,
+    /// Entries lie behind the end, whole, which are not believed.
+    pub(crate) is_forgotten: bool,
 }
 
 /// Which generations of redo logs there should be.
@@ -155,14 +157,26 @@ impl LogBytes {
         let mut at = REDO_HEADER_BYTES;
         while let RedoFound::Entry(body) = self.entry_at(at) {
             if body.is_empty() {
-                return Ok(Recovered { name, generation, end: at as u64, is_ended: true });
+                return Ok(Recovered {
+                    name,
+                    generation,
+                    end: at as u64,
+                    is_ended: true,
+                    is_forgotten: false,
+                });
             }
             let (mut rest, mut is_whole) = (body, true);
             while let Some(change) = next_change_of(&name, at, &mut rest)? {
                 is_whole &= look.look(&change, &name, is_same_run)?;
             }
             if !is_whole {
-                return Ok(Recovered { name, generation, end: at as u64, is_ended: false });
+                return Ok(Recovered {
+                    name,
+                    generation,
+                    end: at as u64,
+                    is_ended: false,
+                    is_forgotten: false,
+                });
             }
             at += ENTRY_HEAD_BYTES + body.len();
         }
@@ -173,7 +187,7 @@ impl LogBytes {
             let found = format!("one that is not whole, and another one at {next}");
             return Err(from_format(&name, firn_format::Error::new(at, "an entry of a redo log", found)));
         }
-        Ok(Recovered { name, generation, end: at as u64, is_ended: false })
+        Ok(Recovered { name, generation, end: at as u64, is_ended: false, is_forgotten: false })
     }
 }
 
@@ -188,6 +202,7 @@ impl Recovered {
 
     /// What lies there came after something that is lost.
     fn forget_entries(&mut self) {
+        self.is_forgotten = self.has_entries();
         (self.end, self.is_ended) = (REDO_HEADER_BYTES as u64, false);
     }
 }
