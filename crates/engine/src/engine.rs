@@ -89,8 +89,11 @@ pub trait Engine: Send + Sync {
     fn sync(&self) -> Result<Position>;
 
     /// Every write before this position survives loss of power, whatever was asked of it, since a
-    /// checkpoint has it: of the writes of each session those are the first ones. `None` where the
-    /// engine takes no checkpoints. Does not block.
+    /// checkpoint has it: of the writes of each session those are the first ones. A write's
+    /// position is the one that its session was given, which grows with each. After an opening
+    /// this is what the last checkpoint of the process before has: of what that process wrote at
+    /// `checkpoint`, the writes before it are there, and no others. `None` where the engine takes
+    /// no checkpoints. Does not block.
     fn checkpointed(&self) -> Option<Position> {
         None
     }

@@ -54,6 +54,7 @@ impl Database {
         }
         let mut changes = vec![
             Change::HybridCut { address: cut, redo: generation },
+            Change::Checkpointed { position },
             Change::PositionsGiven { position: self.snapshots.given_ahead() },
             Change::Tick { ms: self.now_ms() },
         ];

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
-use firn_engine::{Error, ErrorKind, LockTable, Result, Semantics, Snapshot};
+use firn_engine::{Error, ErrorKind, LockTable, Position, Result, Semantics, Snapshot};
 use firn_format::manifest::Change;
 use firn_maintenance::{Schedule, Work};
 use firn_storage::backend::ReadPool;
@@ -93,6 +93,13 @@ pub(crate) struct Counters {
     pub(crate) copied_bytes: AtomicU64,
     /// Bytes written of runs of the cold log.
     pub(crate) run_bytes: AtomicU64,
+}
+
+impl Counters {
+    /// Of an opening of a database whose last checkpoint has the writes before `position`.
+    pub(crate) fn checkpointed_to(position: Position) -> Self {
+        Self { checkpointed: AtomicU64::new(position.0), ..Self::default() }
+    }
 }
 
 impl Database {

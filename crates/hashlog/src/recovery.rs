@@ -113,7 +113,7 @@ pub(crate) fn open(options: &HashOptions) -> Result<(Arc<Database>, Box<dyn Stor
         maintenance: maintenance(options)?,
         is_closed: AtomicBool::new(false),
         tick_ms: state.tick_ms,
-        counters: Counters::default(),
+        counters: Counters::checkpointed_to(state.checkpointed),
     });
     if let Background::Threads(spawn) = &options.background {
         start_threads(&database, options.settings.background_threads.max(2), &**spawn)?;

@@ -31,6 +31,8 @@ pub(crate) struct State {
     pub(crate) next_number: u64,
     /// Positions below may have been given to writes.
     pub(crate) given: Position,
+    /// Writes before this position, and no others, are before the cut.
+    pub(crate) checkpointed: Position,
     /// The latest moment that was seen, for expiry.
     pub(crate) tick_ms: u64,
     /// Name and settings of each keyspace, by id.
@@ -120,6 +122,7 @@ impl Default for State {
             redo_through: 0,
             next_number: 1,
             given: Position(0),
+            checkpointed: Position(0),
             tick_ms: 0,
             keyspaces: BTreeMap::new(),
             cold: ColdState::default(),
@@ -142,6 +145,7 @@ impl State {
         self.cold.restate(push);
         push(Change::NextNumber(self.next_number));
         push(Change::PositionsGiven { position: self.given });
+        push(Change::Checkpointed { position: self.checkpointed });
         push(Change::Tick { ms: self.tick_ms });
     }
 }
@@ -176,6 +180,7 @@ impl Content for State {
             Change::RedoBegun { redo } => self.redo_through = self.redo_through.max(*redo),
             Change::NextNumber(number) => self.next_number = self.next_number.max(*number),
             Change::PositionsGiven { position } => self.given = *position,
+            Change::Checkpointed { position } => self.checkpointed = *position,
             Change::Tick { ms } => self.tick_ms = self.tick_ms.max(*ms),
             Change::Cold(change) => self.cold.apply(change)?,
             Change::TakeOver { .. } => {}

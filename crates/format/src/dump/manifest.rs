@@ -70,6 +70,7 @@ fn dump_hashed(
         Change::HybridBegin { address } => line("HybridBegin", format_args!("at address {address}")),
         Change::PositionsGiven { position } => line("PositionsGiven", format_args!("below {position}")),
         Change::RedoBegun { redo } => line("RedoBegun", format_args!("redo logs up to generation {redo}")),
+        Change::Checkpointed { position } => line("Checkpointed", format_args!("below {position}")),
         Change::Cold(ColdChange::Cut { address }) => {
             line("ColdCut", format_args!("cold log up to address {address}"))
         }
@@ -153,6 +154,7 @@ fn dump_change(change: &Change, offset: usize, size: usize, lines: &mut Lines<'_
         | Change::HybridBegin { .. }
         | Change::PositionsGiven { .. }
         | Change::RedoBegun { .. }
+        | Change::Checkpointed { .. }
         | Change::Cold(_) => dump_hashed(change, &mut line),
         Change::CleanEnd { position } => line("CleanEnd", format_args!("log position {position}")),
         Change::Hides { file, bytes } => line("Hides", format_args!("file {file} bytes {bytes}")),

@@ -43,6 +43,7 @@
 //!  98  HybridBegin      address number
 //!  99  PositionsGiven   position number
 //! 100  RedoBegun        redo number
+//! 101  Checkpointed     position number
 //! 104  ColdCut          address number
 //! 105  ColdBegin        address number
 //! 106  ColdRun          number number, spilled number
@@ -289,12 +290,17 @@ pub enum Change {
         /// The last generation of redo logs that may hold entries.
         redo: u64,
     },
+    /// Writes before a position lie before the last [`HybridCut`](Self::HybridCut), no others do.
+    Checkpointed {
+        /// Of each session's writes those before it are the first ones.
+        position: Position,
+    },
     /// Of the cold log.
     Cold(ColdChange),
 }
 
 /// Tags that this release reads.
-const TAGS: &str = "a change of tag 1 to 19, 64 to 71, 96 to 100 or 104 to 107";
+const TAGS: &str = "a change of tag 1 to 19, 64 to 71, 96 to 101 or 104 to 107";
 
 impl Change {
     /// The number that stands for this kind of change.
@@ -332,6 +338,7 @@ impl Change {
             Change::HybridBegin { .. } => 98,
             Change::PositionsGiven { .. } => 99,
             Change::RedoBegun { .. } => 100,
+            Change::Checkpointed { .. } => 101,
             Change::Cold(change) => change.tag(),
         }
     }
@@ -386,7 +393,8 @@ impl Change {
             }
             Change::DurableThrough { position }
             | Change::CleanEnd { position }
-            | Change::PositionsGiven { position } => {
+            | Change::PositionsGiven { position }
+            | Change::Checkpointed { position } => {
                 varint::encode(position.0, out);
             }
             Change::NextNumber(number) => varint::encode(*number, out),
@@ -501,6 +509,7 @@ impl Change {
             98 => Change::HybridBegin { address: address(fields)? },
             99 => Change::PositionsGiven { position: position(fields)? },
             100 => Change::RedoBegun { redo: fields.number()? },
+            101 => Change::Checkpointed { position: position(fields)? },
             104..=107 => Change::Cold(ColdChange::decode(tag, fields)?),
             _ => {
                 let what = reserved(tag).unwrap_or("unknown");

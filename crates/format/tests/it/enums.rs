@@ -111,6 +111,7 @@ fn changes() -> Vec<Change> {
         Change::HybridBegin { address: 0 },
         Change::PositionsGiven { position },
         Change::RedoBegun { redo: 0 },
+        Change::Checkpointed { position },
         Change::Cold(firn_format::manifest::ColdChange::Cut { address: 0 }),
         Change::Cold(firn_format::manifest::ColdChange::Begin { address: 0 }),
         Change::Cold(firn_format::manifest::ColdChange::Run { number: 0, spilled: 0 }),

@@ -78,6 +78,8 @@ pub(crate) fn samples() -> Vec<Sample> {
         ],
     ));
     samples.push(edit("manifest-edit-v1-redo", false, vec![Change::RedoBegun { redo: 43 }]));
+    let checkpointed = Change::Checkpointed { position: Position(77_000) };
+    samples.push(edit("manifest-edit-v1-checkpointed", false, vec![checkpointed]));
     samples.push(edit(
         "manifest-edit-v1-cold",
         false,

@@ -77,6 +77,7 @@ impl Before {
             | Change::HybridBegin { .. }
             | Change::PositionsGiven { .. }
             | Change::RedoBegun { .. }
+            | Change::Checkpointed { .. }
             | Change::Cold(_)
             | Change::Tick { .. } => {} // the rest has it
         }

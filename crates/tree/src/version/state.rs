@@ -135,6 +135,7 @@ impl State {
             | Change::HybridBegin { .. }
             | Change::PositionsGiven { .. }
             | Change::RedoBegun { .. }
+            | Change::Checkpointed { .. }
             | Change::Cold(_) => return Err(unfit(OF_HASHED.to_owned())),
             Change::TakeOver { .. } => {} // it is the number of its edit that counts
             Change::NextNumber(number) => self.next_number = self.next_number.max(*number),
