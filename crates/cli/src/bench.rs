@@ -188,7 +188,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Ending> {
     let is_ended = signals::end_after(&ThreadSpawn::new(), remove_temporary_directories)?;
     let results = match &arguments.suite {
         Suite::Ycsb(Ycsb { command: Some(YcsbCommand::ProcessYcsb { from, to }), .. }) => {
-            process_ycsb(from, to).map(|count| announce(format_args!("{} holds {count} keys", to.display())))
+            process_ycsb(from, to).map(|count| {
+                let keys = if count == 1 { "key" } else { "keys" };
+                announce(format_args!("{} holds {count} {keys}", to.display()));
+            })
         }
         Suite::Ycsb(Ycsb { command: None, ycsb, engine, server, service }) => match &server.target {
             None => run_ycsb(ycsb, &service.factory(*engine)).map(drop),

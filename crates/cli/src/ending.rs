@@ -66,7 +66,8 @@ impl Failure {
         };
         // The store names the directory where it is what is wrong.
         let is_named =
-            [' ', ';', ':'].iter().any(|end| failure.message.contains(&format!("directory {shown}{end}")));
+            [' ', ';', ':'].iter().any(|end| failure.message.contains(&format!("directory {shown}{end}")))
+                || failure.message.starts_with(&format!("{shown} "));
         let subject = if is_named { String::new() } else { format!("{shown}: ") };
         Self { message: format!("{subject}{}{remedy}", failure.message), ..failure }
     }

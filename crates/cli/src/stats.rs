@@ -146,6 +146,9 @@ fn as_json(stats: &Stats, engine: EngineKind) -> Value {
 fn hash_figures(hash: &HashStats) -> Value {
     json!({
         "index_bytes": hash.index_bytes,
+        "index_entry_count": hash.index_entry_count,
+        "growth_count": hash.growth_count,
+        "growth_wait_count": hash.growth_wait_count,
         "resident_bytes": hash.resident_bytes,
         "cache_bytes": hash.cache_bytes,
         "segment_count": hash.segment_count,

@@ -86,11 +86,16 @@ pub struct KeyspaceSettings {
     /// others. For keyspaces of few keys, which are read as a whole. Default no. Engines that keep
     /// keys in order do not keep it, and a keyspace that exists keeps what it was created with.
     pub in_one_slot: bool,
+    /// Whether each key says its slot of a hashed engine: the number in its bytes 4 and 5, the
+    /// higher first, below 16384. So slots of Redis Cluster are slots of the engine. A key that is
+    /// shorter, or has a greater number there, gets a slot by its hash. Default no. Kept as
+    /// `in_one_slot` is. Where it is asked for, a keyspace that exists without it conflicts.
+    pub has_slot_in_key: bool,
 }
 
 impl KeyspaceSettings {
-    /// These settings as a manifest keeps them, but for `in_one_slot`, which is in the id where it
-    /// means something. For engines.
+    /// These settings as a manifest keeps them, but for `in_one_slot` and `has_slot_in_key`, which
+    /// are in the id where they mean something. For engines.
     pub fn to_text(&self) -> KeyspaceText {
         KeyspaceText {
             compression: self.compression.map(|compression| compression.name().to_owned()),
@@ -120,6 +125,7 @@ impl KeyspaceSettings {
             compression: compression.transpose()?,
             separate_bytes: separate_bytes.transpose()?,
             in_one_slot: false,
+            has_slot_in_key: false,
             merge_operator: text.merge_operator.clone(),
             compaction_filter: text.compaction_filter.clone(),
             prefix_extractor: text.prefix_extractor.clone(),

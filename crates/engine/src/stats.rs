@@ -106,6 +106,12 @@ pub struct Stats {
 pub struct HashStats {
     /// Memory of the index.
     pub index_bytes: u64,
+    /// Chains that the index leads to; a few keys share one.
+    pub index_entry_count: u64,
+    /// Slots of the index that began to grow.
+    pub growth_count: u64,
+    /// Waits of operations for a bucket that another thread split.
+    pub growth_wait_count: u64,
     /// Bytes of the hybrid log that are in memory.
     pub resident_bytes: u64,
     /// Memory of copies of records that were read from segments.

@@ -1,6 +1,6 @@
 //! All that a database holds, written to another one, whichever engine each has.
 
-use firn_engine::{Batch, Result};
+use firn_engine::{Batch, KeyspaceSettings, Result};
 use firn_format::key::key_hash;
 
 use crate::{PointDb, StoredRecord};
@@ -72,6 +72,14 @@ impl PointDb {
         for (name, id) in self.keyspaces() {
             let settings = self.keyspace_settings(id)?;
             let separate_bytes = settings.separate_bytes;
+            let there = to.engine().keyspace(&name).map(|id| to.keyspace_settings(id)).transpose()?;
+            let settings = match there {
+                // Where keys lie in it is its own.
+                Some(KeyspaceSettings { in_one_slot, has_slot_in_key, .. }) => {
+                    KeyspaceSettings { in_one_slot, has_slot_in_key, ..settings }
+                }
+                None => settings,
+            };
             let into = to.create_keyspace(&name, settings)?;
             if to.keyspace_settings(into)?.separate_bytes != separate_bytes {
                 to.set_separate_bytes(into, separate_bytes)?;

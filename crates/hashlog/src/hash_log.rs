@@ -16,7 +16,7 @@ use firn_maintenance::{step, wait_until};
 use firn_storage::StorageLock;
 
 use crate::database::Database;
-use crate::keyspaces::{Keyspace, ONE_SLOT};
+use crate::keyspaces::{Keyspace, SLOT_IN_KEY, id_of_keyspace, with_slots_of};
 use crate::recovery::open;
 use crate::session::HashSession;
 use crate::settings::HashOptions;
@@ -96,9 +96,12 @@ impl Database {
         let (counters, cold) = (&self.counters, &self.store.cold);
         let (cold_segments, _) = cold.device.bases();
         let cold_words = cold_segments.first().map_or(0, |first| cold.end().saturating_sub(*first));
-        let runs = cold.runs();
+        let (runs, growths) = (cold.runs(), self.store.index.growths());
         HashStats {
             index_bytes: self.store.index.bytes(),
+            index_entry_count: self.store.index.entry_count(),
+            growth_count: growths.begun.load(std::sync::atomic::Ordering::Relaxed),
+            growth_wait_count: growths.waits.load(std::sync::atomic::Ordering::Relaxed),
             resident_bytes: self.store.log.used_bytes(),
             cache_bytes: self.store.cache.as_ref().map_or(0, crate::read_cache::ReadCache::bytes),
             segment_count: segments.len() as u64,
@@ -136,15 +139,22 @@ impl Engine for HashLog {
         }
         let mut manifest = database.manifest.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(existing) = database.keyspaces.find(name) {
+            if settings.has_slot_in_key && existing.id.0 & SLOT_IN_KEY == 0 {
+                let message = format!(
+                    "keyspace {name:?} has slots by the hashes of its keys, and keys that say their slots are wanted: \
+                     copy the database to a new directory with `firn copy --engine hashlog`"
+                );
+                return Err(Error::new(ErrorKind::Conflict, message));
+            }
             if existing.settings.fits(&settings) {
                 return Ok(existing.id);
             }
             let message = format!("keyspace {name:?} exists with other settings");
             return Err(Error::new(ErrorKind::Conflict, message));
         }
-        let number = u32::try_from(manifest.state().next_number).ok().filter(|number| *number < ONE_SLOT);
+        let number = u32::try_from(manifest.state().next_number).ok().filter(|number| *number < SLOT_IN_KEY);
         let number = number.ok_or_else(|| Error::invalid("there are no keyspace ids left"))?;
-        let id = if settings.in_one_slot { number | ONE_SLOT } else { number };
+        let id = id_of_keyspace(number, &settings);
         let keyspace = Keyspace::new(KeyspaceId(id), name, settings, &database.env.semantics)?;
         let settings = keyspace.settings.to_text();
         let change = Change::Keyspace { id, name: name.to_owned(), settings };
@@ -164,7 +174,7 @@ impl Engine for HashLog {
 
     fn keyspace_settings(&self, id: KeyspaceId) -> Result<KeyspaceSettings> {
         let keyspace = self.database.keyspaces.get(id)?;
-        Ok(KeyspaceSettings { in_one_slot: id.0 & ONE_SLOT != 0, ..keyspace.settings.clone() })
+        Ok(with_slots_of(id.0, keyspace.settings.clone()))
     }
 
     fn drop_keyspace(&self, id: KeyspaceId) -> Result<()> {

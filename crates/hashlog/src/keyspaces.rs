@@ -3,17 +3,39 @@
 use std::sync::{Arc, PoisonError, RwLock};
 
 use firn_engine::{
-    CompactionFilter, Error, ErrorKind, KeyspaceId, KeyspaceSettings, Location, MergeOperator, Result,
-    Semantics,
+    CompactionFilter, Error, ErrorKind, HASHED_SLOTS, KeyspaceId, KeyspaceSettings, Location, MergeOperator,
+    Result, Semantics,
 };
 
 /// Of the ids of keyspaces whose keys all lie in one slot. So every reader of a record knows the
 /// slot, without the settings of its keyspace.
 pub(crate) const ONE_SLOT: u32 = 1 << 31;
 
+/// Of the ids of keyspaces whose keys say their slots.
+pub(crate) const SLOT_IN_KEY: u32 = 1 << 30;
+
+/// The slot that a key of such a keyspace says: bytes 4 and 5, the higher first.
+#[inline]
+pub(crate) fn slot_in_key(key: &[u8]) -> Option<u16> {
+    let [_, _, _, _, high, low, ..] = *key else { return None };
+    Some(u16::from_be_bytes([high, low])).filter(|slot| *slot < HASHED_SLOTS)
+}
+
+/// The id of a keyspace with these settings, which was given `number`.
+pub(crate) fn id_of_keyspace(number: u32, settings: &KeyspaceSettings) -> u32 {
+    let of = |is_so, bit| if is_so { bit } else { 0 };
+    number | of(settings.in_one_slot, ONE_SLOT) | of(settings.has_slot_in_key, SLOT_IN_KEY)
+}
+
+/// `settings` with what the id of their keyspace says.
+pub(crate) fn with_slots_of(id: u32, settings: KeyspaceSettings) -> KeyspaceSettings {
+    let (in_one_slot, has_slot_in_key) = (id & ONE_SLOT != 0, id & SLOT_IN_KEY != 0);
+    KeyspaceSettings { in_one_slot, has_slot_in_key, ..settings }
+}
+
 /// The number that a keyspace was given, of which its id is made: each is given once.
 pub(crate) fn number_of_keyspace(id: u32) -> u64 {
-    u64::from(id & !ONE_SLOT)
+    u64::from(id & !(ONE_SLOT | SLOT_IN_KEY))
 }
 
 /// Refuses a record of a keyspace that was never made: numbers from `next` on were not given.

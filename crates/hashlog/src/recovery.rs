@@ -28,7 +28,7 @@ use crate::device::Device;
 use crate::epoch::Epochs;
 use crate::error::{from_storage, no_memory};
 use crate::index::Index;
-use crate::keyspaces::{Keyspace, Keyspaces, ONE_SLOT};
+use crate::keyspaces::{Keyspace, Keyspaces, with_slots_of};
 use crate::log::Log;
 use crate::ops::{Access, Key, Store};
 use crate::parallel::Threads;
@@ -208,8 +208,7 @@ fn segments(options: &HashOptions, state: &State, segment_bits: u32) -> Result<S
 fn open_keyspaces(options: &HashOptions, state: &State) -> Result<Keyspaces> {
     let keyspaces = Keyspaces::default();
     for (id, (name, settings)) in &state.keyspaces {
-        let settings =
-            KeyspaceSettings { in_one_slot: *id & ONE_SLOT != 0, ..KeyspaceSettings::from_text(settings)? };
+        let settings = with_slots_of(*id, KeyspaceSettings::from_text(settings)?);
         keyspaces.put(Keyspace::new(KeyspaceId(*id), name, settings, &options.semantics)?);
     }
     Ok(keyspaces)

@@ -49,7 +49,21 @@ fn what_needs_order_or_another_engine_is_refused_with_what_to_do() {
     }
     firn(&["repair", "--dir", path]).complained(1, &["engine `hashlog`", "`firn verify`", "`firn restore`"]);
     let asked = ["put", "--dir", path, "--create", "--engine", "tree", "a", "1"];
-    firn(&asked).complained(1, &["engine `hashlog`", "ask for `hashlog`"]);
+    let refused = firn(&asked);
+    assert_eq!(refused.complaint.matches(path).count(), 1, "{refused:?}");
+    refused.complained(1, &["engine `hashlog`", "ask for `hashlog`"]);
+    // A server of the other engine changes nothing either.
+    let files = || {
+        let entries = fs::read_dir(&dir).expect("listed").map(|entry| entry.expect("an entry"));
+        let mut files: Vec<_> =
+            entries.map(|entry| (entry.path(), fs::read(entry.path()).expect("read"))).collect();
+        files.sort();
+        files
+    };
+    let before = files();
+    firn(&["serve", "--dir", path, "--engine", "tree", "--port", "0"])
+        .complained(1, &["engine `hashlog`", "`tree` was asked for", "name another directory"]);
+    assert!(files() == before, "nothing has changed");
     let misused = firn(&["put", "--dir", path, "--engine", "hashlog", "a", "1"]);
     assert!(misused.code == 2 && misused.complaint.contains("--create"), "{misused:?}");
     let misused = firn(&["put", "--dir", path, "--create", "--engine", "heap", "a", "1"]);

@@ -89,10 +89,16 @@ fn the_page_of_metrics_is_what_programs_say() {
          Names that end in `_total` are counters since the start of the process. Sizes are bytes, times seconds. A\n\
          histogram has buckets by powers of two.\n",
     );
-    push_table(&mut page, "Of a server", &of_server(&serving));
+    let of_all = of_server(&serving);
+    let hashed = Serving::start_with(&["--http-port", "0", "--engine", "hashlog"], &path("hashed"));
+    let mut of_hashed = of_server(&hashed);
+    of_hashed.retain(|family| of_all.iter().all(|other| other.name != family.name));
+    push_table(&mut page, "Of a server", &of_all);
+    push_table(&mut page, "Of a server of the engine hashlog, besides", &of_hashed);
     push_table(&mut page, "Of a control plane", &of(&plane));
     push_table(&mut page, "Of a worker", &of(&worker));
     serving.end();
+    hashed.end();
 
     if is_updating() {
         std::fs::write(PAGE, &page).expect("written");

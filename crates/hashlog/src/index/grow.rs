@@ -31,6 +31,16 @@ const SIZE_MAX: u32 = TAG_BITS;
 /// Growths in progress, by slot.
 pub(super) struct Growth {
     words: Words,
+    pub(super) counts: GrowthCounts,
+}
+
+/// How often slots grew. Of the standard library, since no thread decides anything by them.
+#[derive(Debug, Default)]
+pub(crate) struct GrowthCounts {
+    /// Growths that began.
+    pub(crate) begun: std::sync::atomic::AtomicU64,
+    /// Waits for another thread to split a bucket.
+    pub(crate) waits: std::sync::atomic::AtomicU64,
 }
 
 /// Words for each slot: the old run, the next of its buckets to split, and how many are split.
@@ -38,7 +48,7 @@ const WORDS: usize = 3;
 
 impl Growth {
     pub(super) fn new() -> io::Result<Self> {
-        Ok(Self { words: Words::zeroed(SLOTS * WORDS)? })
+        Ok(Self { words: Words::zeroed(SLOTS * WORDS)?, counts: GrowthCounts::default() })
     }
 
     fn old(&self, slot: usize) -> &AtomicU64 {
@@ -95,6 +105,7 @@ impl Index {
         self.growth.split(slot).store(0, Ordering::Relaxed);
         let grown = Run::new(first, run.size() + 1).0 | Run::GROWING;
         self.directory.word(slot).store(grown, Ordering::Release);
+        self.growth.counts.begun.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
     }
 
     /// Splits one bucket that no operation has come to yet.
@@ -117,6 +128,7 @@ impl Index {
         let first_link = &self.words(halves[0])[ENTRIES];
         let claimed = first_link.compare_exchange(0, Link::CLAIMED, Ordering::AcqRel, Ordering::Acquire);
         if claimed.is_err() {
+            self.growth.counts.waits.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
             let mut patience = Patience::default();
             while halves
                 .iter()

@@ -53,6 +53,12 @@ impl KeyHash {
         (order >> (64 - SLOT_BITS - TAG_BITS)) as u16
     }
 
+    /// The same hash in this slot.
+    #[inline]
+    pub(crate) fn in_slot(self, slot: u16) -> Self {
+        self.in_slot_of(u64::from(slot) << 50)
+    }
+
     /// All bits.
     pub(crate) fn bits(self) -> u64 {
         self.bits

@@ -201,6 +201,11 @@ impl Index {
         }
     }
 
+    /// How often slots grew.
+    pub(crate) fn growths(&self) -> &grow::GrowthCounts {
+        &self.growth.counts
+    }
+
     /// Entries of all slots.
     pub(crate) fn entry_count(&self) -> u64 {
         (0..SLOTS).map(|slot| self.counts.word(slot).load(Ordering::Relaxed)).sum()

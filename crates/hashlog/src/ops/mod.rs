@@ -21,7 +21,7 @@ use firn_format::hybrid::Shape;
 use crate::cold::{Cold, ColdKey};
 use crate::epoch::{Epochs, Inside, Participant, Stopped};
 use crate::index::{Entry, Index, Inserted, KeyHash, Place};
-use crate::keyspaces::ONE_SLOT;
+use crate::keyspaces::{ONE_SLOT, SLOT_IN_KEY, slot_in_key};
 use crate::log::{Log, Parts, Record, Room};
 use crate::read_cache::ReadCache;
 use crate::redo::Redo;
@@ -41,7 +41,11 @@ impl<'k> Key<'k> {
     pub(crate) fn new(keyspace: u32, bytes: &'k [u8]) -> Self {
         let of_keyspace = u64::from(keyspace).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let hash = KeyHash::new(firn_format::key::key_hash(bytes) ^ of_keyspace);
-        let hash = if keyspace & ONE_SLOT == 0 { hash } else { hash.in_slot_of(of_keyspace) };
+        let hash = match keyspace & (ONE_SLOT | SLOT_IN_KEY) {
+            0 => hash,
+            SLOT_IN_KEY => slot_in_key(bytes).map_or(hash, |slot| hash.in_slot(slot)),
+            _ => hash.in_slot_of(of_keyspace),
+        };
         Self { keyspace, bytes, hash }
     }
 

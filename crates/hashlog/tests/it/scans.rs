@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use firn_engine::blocking::Blocking;
 use firn_engine::{
-    Batch, BatchLimit, Completion, Engine, HashBatch, HashCursor, HashScan, Hashed, HashedSession,
+    Batch, BatchLimit, Completion, Engine, ErrorKind, HashBatch, HashCursor, HashScan, Hashed, HashedSession,
     KeyspaceId, KeyspaceSettings, Outcome, ReadAt, Session, WriteOptions,
 };
 use firn_hashlog::HashLog;
@@ -47,6 +48,46 @@ fn scan(session: &mut dyn HashedSession, keyspace: KeyspaceId, records: usize) -
         next = batch.next();
     }
     (found, pending)
+}
+
+/// Also after a reopening, and a keyspace that was made otherwise is refused.
+#[test]
+fn keys_that_say_their_slots_lie_there() {
+    let database = database();
+    let settings = KeyspaceSettings { has_slot_in_key: true, ..KeyspaceSettings::default() };
+    let keyspace = database.create_keyspace("slots", settings.clone()).expect("create");
+    assert_eq!(database.keyspace_settings(keyspace).expect("there"), settings);
+    let mut session = Blocking::new(database.hashed_session());
+    let key = |slot: u16, number: u32| {
+        [&7_u32.to_be_bytes()[..], &slot.to_be_bytes(), &number.to_le_bytes()].concat()
+    };
+    let options = WriteOptions::default();
+    for slot in [0, 1, 12739, 16383] {
+        (0..50).for_each(|number| {
+            session.put(keyspace, &key(slot, number), b"v", options).expect("put");
+        });
+    }
+    // What says none has one too, and is found.
+    for other in [&b"short"[..], &key(16384, 0), &key(u16::MAX, 1)] {
+        session.put(keyspace, other, b"v", options).expect("put");
+        assert_eq!(session.get(ReadAt::Latest, keyspace, other).expect("get").as_deref(), Some(&b"v"[..]));
+    }
+    for slot in [0, 1, 12739, 16383] {
+        let (mut found, mut batch) = (0, HashBatch::new());
+        let mut next = HashCursor::new(slot, 0);
+        while let Some(from) = next.filter(|from| from.slot() == slot) {
+            let limit = BatchLimit { records: 1, bytes: 1 << 20 };
+            let scan = HashScan { keyspace, from, limit, has_values: false };
+            session.scan_by_hash(ReadAt::Latest, scan, &mut batch).expect("a scan");
+            next = batch.next();
+            found += batch.records().records().filter(|(found, _)| found[4..6] == slot.to_be_bytes()).count();
+        }
+        assert_eq!(found, 50, "slot {slot}");
+    }
+    database.create_keyspace("hashes", KeyspaceSettings::default()).expect("create");
+    let refused = database.create_keyspace("hashes", settings).expect_err("slots by hash");
+    assert_eq!(refused.kind(), ErrorKind::Conflict);
+    assert!(refused.to_string().contains("`firn copy --engine hashlog`"), "{refused}");
 }
 
 /// In a keyspace of one slot, which grows from one bucket to many thousand meanwhile.

@@ -4,6 +4,7 @@
 //! the engine counts is since its opening, which is the same.
 
 mod blobs; // separated values
+mod hashed; // the hashed engine
 mod jobs; // where background jobs ran
 
 use std::sync::atomic::Ordering;
@@ -38,6 +39,9 @@ pub(super) fn of(shared: &Shared, disk: &Disk) -> Exposition {
     writes(&stats, &mut text);
     if let Some(tree) = &stats.tree {
         blobs::text(&tree.blobs, &mut text);
+    }
+    if let Some(hash) = &stats.hash {
+        hashed::text(&stats, hash, &mut text);
     }
     jobs::text(&stats.jobs, &mut text);
     keyspaces(&stats, &mut text);

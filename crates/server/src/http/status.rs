@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use firn_engine::Stats;
+use firn_protocol::command::{self, Command};
 use serde_json::{Value, json};
 
 use crate::server_thread::Shared;
@@ -24,7 +25,7 @@ struct Notice {
 }
 
 /// How `shared` is, as JSON: `state` in a few words, the `engine`, `is_good`, and `notices` with
-/// why.
+/// why. Where the engine keeps no order, `not_offered` names the commands that need it.
 pub(super) fn of(shared: &Shared) -> String {
     let now_ms = shared.store.clock.now().as_millis() as u64;
     // All commands, or else those that write.
@@ -33,14 +34,18 @@ pub(super) fn of(shared: &Shared) -> String {
     });
     let is_ending = shared.threads.is_ending.load(Ordering::Acquire);
     let (state, notices) = described(&shared.store.db.stats(), is_ending, paused);
-    json!({
+    let mut status = json!({
         "state": state,
         "engine": shared.store.engines.name(),
         "is_good": notices.is_empty(),
         "notices": notices.iter().map(shown).collect::<Vec<_>>(),
-    })
-    .to_string()
-        + "\n"
+    });
+    if !shared.store.engines.is_ordered() {
+        let needs_order = |command: &&Command| command.is_offered() && command.needs_order();
+        let names: Vec<String> = command::all().iter().filter(needs_order).map(ToString::to_string).collect();
+        status["not_offered"] = names.into();
+    }
+    status.to_string() + "\n"
 }
 
 fn shown(notice: &Notice) -> Value {

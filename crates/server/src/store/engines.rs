@@ -67,6 +67,11 @@ impl Engines {
         }
     }
 
+    /// Whether it keeps keys in order.
+    pub(crate) fn is_ordered(&self) -> bool {
+        matches!(self, Self::Ordered(_))
+    }
+
     fn all(&self) -> &dyn Engine {
         match self {
             Self::Ordered(engine) => &**engine,

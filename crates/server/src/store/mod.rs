@@ -56,8 +56,11 @@ pub(crate) struct Keyspaces {
 
 impl Keyspaces {
     pub(crate) fn of(db: &PointDb) -> Result<Self> {
-        let make = |name, in_one_slot| {
-            db.create_keyspace(name, KeyspaceSettings { in_one_slot, ..KeyspaceSettings::default() })
+        let make = |name, in_one_slot: bool| {
+            // Keys of the others begin with database and slot.
+            let has_slot_in_key = !in_one_slot;
+            let settings = KeyspaceSettings { in_one_slot, has_slot_in_key, ..KeyspaceSettings::default() };
+            db.create_keyspace(name, settings)
         };
         // Those that are read as wholes have few records.
         Ok(Self {

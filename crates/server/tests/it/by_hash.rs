@@ -4,6 +4,9 @@ use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::time::{Duration, Instant};
 
+use firn_engine::blocking::Blocking;
+use firn_engine::{BatchLimit, HashBatch, HashCursor, HashScan, ReadAt};
+use firn_format::datatype::{Slot, UserKey};
 use firn_protocol::resp::Value;
 use firn_server::ServeSettings;
 
@@ -78,6 +81,44 @@ fn commands_tell_what_is_offered() {
     assert!(String::from_utf8_lossy(&info).contains("\r\nengine:hashlog\r\n"));
     let Value::Bulk(info) = other.say("INFO firn") else { panic!("a text") };
     assert!(String::from_utf8_lossy(&info).contains("\r\nengine:tree\r\n"));
+}
+
+/// The body of what `path` answers.
+fn get(address: std::net::SocketAddr, path: &str) -> String {
+    let mut stream = std::net::TcpStream::connect(address).expect("it listens");
+    write!(stream, "GET {path} HTTP/1.0\r\n\r\n").expect("sent");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("answered");
+    answer.split_once("\r\n\r\n").expect("a head").1.to_owned()
+}
+
+#[test]
+fn metrics_and_status_are_those_of_the_engine() {
+    let http = Some("127.0.0.1:0".parse().expect("an address"));
+    let served = Served::of(ENGINE, ServeSettings { threads: 1, http, ..ServeSettings::default() });
+    let address = served.server.http_address().expect("it answers");
+    let client = &mut served.connect();
+    (0..3000).for_each(|number| _ = client.say(&format!("SET key:{number} {}", "v".repeat(100))));
+    let metrics = get(address, "/metrics");
+    let of = |name: &str| -> f64 {
+        let line = metrics.lines().find_map(|line| line.strip_prefix(&format!("firn_hashlog_{name} ")));
+        line.unwrap_or_else(|| panic!("no {name} in {metrics}")).parse().expect("a number")
+    };
+    // With what the catalog has.
+    assert!((3000.0..3100.0).contains(&of("index_entries")), "{}", of("index_entries"));
+    assert!(of("index_bytes") >= 3000.0 * 9.0 && of("resident_bytes") >= 300_000.0);
+    assert!(of("redo_write_bytes_total") >= 300_000.0 && of("redo_bytes") > 0.0);
+    let status: serde_json::Value = serde_json::from_str(&get(address, "/status")).expect("JSON");
+    assert_eq!(status["engine"], "hashlog");
+    let names: Vec<&str> =
+        status["not_offered"].as_array().expect("names").iter().filter_map(|name| name.as_str()).collect();
+    assert!(names.contains(&"hset") && names.contains(&"zadd") && !names.contains(&"set"), "{names:?}");
+    // And of no other.
+    let settings = ServeSettings { threads: 1, http, ..ServeSettings::default() };
+    let ordered = Served::of(firn::EngineKind::Tree, settings);
+    let address = ordered.server.http_address().expect("it answers");
+    assert!(!get(address, "/metrics").contains("firn_hashlog_"));
+    assert!(!get(address, "/status").contains("not_offered"));
 }
 
 /// One step of SCAN: the next cursor, and the keys.
@@ -226,6 +267,39 @@ fn who_reads_slowly_keeps_no_key_locked() {
     let mut found = vec![0; expected.len()];
     slow.stream.read_exact(&mut found).expect("the reply");
     assert!(found == expected, "all of one moment");
+}
+
+/// Keys of clients that the engine has in a slot of its own.
+fn keys_of_slot(served: &Served, slot: u16) -> Vec<Vec<u8>> {
+    let id = served.db.keyspace("keys").expect("it is there");
+    let engine = served.db.engine().hashed().expect("it has slots");
+    let mut session = Blocking::new(engine.hashed_session());
+    let (mut batch, mut next, mut keys) = (HashBatch::new(), HashCursor::new(slot, 0), Vec::new());
+    while let Some(from) = next.filter(|from| from.slot() == slot) {
+        let limit = BatchLimit { records: 1, bytes: 1 << 20 };
+        let scan = HashScan { keyspace: id, from, limit, has_values: false };
+        session.scan_by_hash(ReadAt::Latest, scan, &mut batch).expect("a scan");
+        next = batch.next();
+        let found = batch.records().records().filter_map(|(record, _)| UserKey::decode(record).ok());
+        // The last batch may go on into the next slot that has a key.
+        keys.extend(found.filter(|key| key.slot().number() == slot).map(|key| key.bytes().to_vec()));
+    }
+    keys
+}
+
+/// What a cluster will move: each slot's keys, and no others, are found from its cursor on.
+#[test]
+fn slots_of_redis_cluster_are_slots_of_the_engine() {
+    let served = Served::start(1);
+    let client = &mut served.connect();
+    for number in 0..200 {
+        client.say(&format!("SET {{tag}}:{number} v"));
+        client.say(&format!("SET key:{number} v"));
+    }
+    let slot = Slot::of(b"{tag}:1").number();
+    let keys = keys_of_slot(&served, slot);
+    assert!(keys.len() >= 200 && keys.iter().all(|key| Slot::of(key).number() == slot), "{}", keys.len());
+    assert!(keys_of_slot(&served, Slot::of(b"key:7").number()).contains(&b"key:7".to_vec()));
 }
 
 #[test]

@@ -160,6 +160,32 @@ function showValues(before, after) {
   ], "none: the setting separate_bytes says from which length on values are separated");
 }
 
+function showHashed(before, after, status) {
+  const isHashed = status.engine === "hashlog";
+  document.querySelectorAll(".hashed").forEach(card => card.hidden = !isHashed);
+  document.querySelectorAll(".ordered").forEach(card => card.hidden = isHashed);
+  if (!isHashed) return;
+  const of = name => sum(after, "firn_hashlog_" + name);
+  const change = name => rate(before, after, "firn_hashlog_" + name);
+  const sized = (count, size) => number(of(count)) + " · " + bytes(of(size));
+  table("hashed", ["what", ["how much", "words"]], [
+    ["index", number(of("index_entries")) + " entries · " + bytes(of("index_bytes"))],
+    ["growths of its slots", number(of("growths_total")) + ", " + number(of("growth_waits_total")) + " waits for one"],
+    ["log in memory", bytes(of("resident_bytes"))],
+    ["segments of the log", sized("segments", "segment_bytes")],
+    ["segments of the cold log", sized("cold_segments", "cold_segment_bytes")],
+    ["what finds records of the cold log", bytes(of("cold_memory_bytes")) + " of memory · " + bytes(of("cold_run_bytes")) + " on disk"],
+    ["copies of records that were read from segments", bytes(of("cache_bytes"))],
+    ["records read from segments a second", number(change("device_reads_total"))],
+    ["redo log", bytes(of("redo_bytes")) + " · " + bytes(change("redo_write_bytes_total")) + "/s written"],
+    ["written to segments a second", bytes(change("flush_write_bytes_total")) + "/s"],
+    ["checkpoints so far", number(of("checkpoints_total"))],
+    ["compaction so far", bytes(of("compaction_read_bytes_total")) + " gone over · " + bytes(of("compaction_copy_bytes_total")) + " of them copied"],
+  ], "");
+  setText(element("hashed-note"), "Not offered, since they need keys in order (serve a database made with --engine tree): "
+    + status.not_offered.map(name => name.toUpperCase()).join(", ") + ".");
+}
+
 function show(before, after, slow, jobs, status) {
   const of = (name, labels) => sum(after, name, labels);
   const change = (name, labels) => rate(before, after, name, labels);
@@ -190,6 +216,7 @@ function show(before, after, slow, jobs, status) {
   charts.held.add(at, [slowed, stopped]);
   showTables(before, after, slow, jobs);
   showValues(before, after);
+  showHashed(before, after, status);
   const held = stopped > 0.01 ? [[`Writes are stopped: they wait for room until background work has made some (${percent(stopped)} of the last second).`, "warn"]] : [];
   notices([...status.notices.map(({ text, level }) => [text, level]), ...held]);
   state(status.state + (held.length && status.state === "serving" ? ", writes stopped" : ""), status.is_good && !held.length);
