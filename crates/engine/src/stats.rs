@@ -120,7 +120,7 @@ pub struct HashStats {
     pub segment_count: u64,
     /// Their bytes, as far as they are filled.
     pub segment_bytes: u64,
-    /// Bytes of records written to segments, those that compaction copied among them.
+    /// Bytes of records written to segments of the hybrid log.
     pub flush_write_bytes_total: u64,
     /// Bytes written of values that lie alone.
     pub value_write_bytes_total: u64,
@@ -247,9 +247,13 @@ impl Stats {
 }
 
 impl HashStats {
-    /// Bytes of segments and of values that lie alone handed to a device for writing.
+    /// Bytes of segments, of what finds cold records and of values that lie alone handed to a device
+    /// for writing.
     pub fn device_write_bytes_total(&self) -> u64 {
-        self.flush_write_bytes_total + self.value_write_bytes_total
+        self.flush_write_bytes_total
+            + self.value_write_bytes_total
+            + self.compaction_copy_bytes_total
+            + self.cold.run_write_bytes_total
     }
 }
 

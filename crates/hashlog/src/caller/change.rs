@@ -110,6 +110,9 @@ impl Caller {
         expires_at_ms: u64,
     ) -> Result<Option<(Position, RmwAnswer)>> {
         self.check_key(keyspace, key)?;
+        if !self.keeps_pace()? {
+            return Ok(None);
+        }
         if let (Rmw::Add(by), 0) = (rmw, expires_at_ms) {
             let found = Key::new(keyspace.0, key);
             let added = {

@@ -81,7 +81,7 @@ impl Caller {
         })
     }
 
-    /// Waits for compaction, where that is behind; `false` if this caller may not.
+    /// Waits for compaction or a checkpoint, where that is behind; `false` if this caller may not.
     #[inline]
     fn keeps_pace(&self) -> Result<bool> {
         if !self.database.reclaim.is_behind.load(Ordering::Relaxed) {
@@ -235,6 +235,7 @@ impl Caller {
         // The threads look for work by themselves, but late.
         if self.database.wants_checkpoint() {
             self.database.maintenance.schedule.wake();
+            Compaction::of(&self.database).note_pace();
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Writers that are faster than compaction wait for it.
+//! Writers that are faster than compaction, or than checkpoints cut the redo log, wait for them.
 
 use std::sync::atomic::Ordering;
 
@@ -37,8 +37,17 @@ impl Compaction<'_> {
         }
     }
 
-    /// Whether writers are ahead of a compaction that can be done now.
+    /// Whether the redo log is half as long again as it should be.
+    fn redo_is_long(&self) -> bool {
+        let max = self.database.env.settings.engine.redo_bytes_max;
+        self.database.store.redo.as_ref().is_some_and(|redo| redo.bytes() > max + max / 2)
+    }
+
+    /// Whether writers are ahead of a compaction that can be done now, or of a checkpoint.
     fn is_behind(&self) -> bool {
+        if self.redo_is_long() {
+            return true;
+        }
         let max = self.index_bytes_max();
         let index = &self.database.store.index;
         if index.bytes() >= max && index.entry_count() > max / 16 {
@@ -54,7 +63,7 @@ impl Compaction<'_> {
         used > max + max / AHEAD_PART + 2 * SEGMENTS_MIN * segment && self.due() != Due::Nothing
     }
 
-    /// Waits until compaction is no longer behind.
+    /// Waits until neither compaction nor checkpoints are behind.
     ///
     /// # Errors
     /// What keeps background work from going on.
@@ -72,10 +81,9 @@ impl Compaction<'_> {
         }
         self.note_pace();
         while self.database.reclaim.is_behind.load(Ordering::Relaxed) {
-            if self.due() == Due::Nothing {
-                self.database.checkpoint()?
-            } else {
-                self.do_due()?
+            match self.redo_is_long() || self.due() == Due::Nothing {
+                true => self.database.checkpoint()?,
+                false => self.do_due()?,
             }
             self.note_pace();
         }

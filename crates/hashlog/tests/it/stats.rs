@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use firn_engine::blocking::Blocking;
+use firn_engine::settings::MIB;
 use firn_engine::{Engine, KEYSPACE_DEFAULT, ReadAt, WriteOptions};
 use firn_storage::ManualClock;
 use firn_storage::backend::Memory;
@@ -12,7 +13,9 @@ use crate::support::{open, tiny};
 #[test]
 fn what_was_written_and_read_is_counted() {
     let clock = Arc::new(ManualClock::new(1_000_000));
-    let database = open(Arc::new(Memory::new()), clock, false, tiny()).expect("opened");
+    // One checkpoint is asked for, and none is due.
+    let settings = tiny().with_engine(|hash| hash.redo_bytes_max = 512 * MIB);
+    let database = open(Arc::new(Memory::new()), clock, false, settings).expect("opened");
     let hash = || database.stats().hash.expect("its own part");
     assert_eq!((hash().segment_count, hash().checkpoint_count), (0, 0));
     let mut session = Blocking::new(database.session());
@@ -32,7 +35,8 @@ fn what_was_written_and_read_is_counted() {
     let filled = counted.flush_write_bytes_total + 8 * 8;
     let heads = counted.segment_count * firn_format::hybrid::SEGMENT_HEADER_BYTES as u64;
     assert_eq!(counted.segment_bytes, filled + heads);
-    let written = stats.log_write_bytes_total + counted.flush_write_bytes_total + 300_000;
+    let copied = counted.compaction_copy_bytes_total + counted.cold.run_write_bytes_total;
+    let written = stats.log_write_bytes_total + counted.flush_write_bytes_total + 300_000 + copied;
     assert_eq!(stats.device_write_bytes_total(), written);
     assert_eq!(stats.memory_bytes, counted.index_bytes + counted.resident_bytes + counted.cache_bytes);
     assert!(session.get(ReadAt::Latest, KEYSPACE_DEFAULT, &0_u32.to_be_bytes()).expect("read").is_some());
