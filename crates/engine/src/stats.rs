@@ -247,8 +247,8 @@ impl Stats {
 }
 
 impl HashStats {
-    /// Bytes of segments, of what finds cold records and of values that lie alone handed to a device
-    /// for writing.
+    /// Bytes of segments, of what finds cold records and of values that lie alone, handed to a
+    /// device for writing.
     pub fn device_write_bytes_total(&self) -> u64 {
         self.flush_write_bytes_total
             + self.value_write_bytes_total
