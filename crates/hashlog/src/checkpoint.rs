@@ -73,6 +73,7 @@ impl Database {
             self.reclaim.cold_progress().put_back(cold_removable);
             return Err(from_storage(error));
         }
+        self.store.cold.set_cut(cold_cut);
         self.counters.checkpointed.store(position.0, Ordering::Release);
         let cut_off = redo.remove_before(generation);
         Compaction::of(self).truncate(removable)?;

@@ -49,6 +49,8 @@ pub(crate) struct Cold {
     begin: AtomicU64,
     /// One past the last word that is written, and found.
     end: AtomicU64,
+    /// What lies before is in a checkpoint.
+    cut: AtomicU64,
     /// Records before are in runs.
     spilled: AtomicU64,
     /// How often records began to leave the log for this one.
@@ -80,6 +82,7 @@ impl Cold {
             runs: RwLock::new(runs),
             begin: AtomicU64::new(begin),
             end: AtomicU64::new(end),
+            cut: AtomicU64::new(end),
             spilled: AtomicU64::new(spilled),
             moves: AtomicU64::new(0),
             reads: AtomicU64::new(0),
@@ -97,7 +100,9 @@ impl Cold {
         if self.is_empty() {
             return false;
         }
-        self.delta.get(order).is_some() || self.runs().iter().any(|run| run.may_have(order))
+        // Looked at after the delta.
+        self.delta.get(order).is_some()
+            || self.runs.read().unwrap_or_else(PoisonError::into_inner).iter().any(|run| run.may_have(order))
     }
 
     /// Whether nothing was ever moved here that is still needed.
@@ -208,6 +213,16 @@ impl Cold {
     /// One past the last word.
     pub(crate) fn end(&self) -> u64 {
         self.end.load(Ordering::Acquire)
+    }
+
+    /// What lies before this address is in a checkpoint.
+    pub(crate) fn cut(&self) -> u64 {
+        self.cut.load(Ordering::Acquire)
+    }
+
+    /// A checkpoint has what lies before `address`.
+    pub(crate) fn set_cut(&self, address: u64) {
+        self.cut.store(address, Ordering::Release);
     }
 
     /// Records before this address are in runs.

@@ -24,9 +24,9 @@ use crate::ops::{Key, parts_of};
 use crate::reclaim::Left;
 use crate::values::number_of;
 
-/// Records that are looked up together, in the order of their hashes: so pages of runs are read
-/// once.
-const RECORDS: usize = 64 << 10;
+/// Bytes of records that are looked up together, in the order of their hashes: so pages of runs are
+/// read once.
+const BYTES: u64 = 4 << 20;
 
 impl Compaction<'_> {
     pub(super) fn compact_cold(&self) -> Result<()> {
@@ -36,12 +36,14 @@ impl Compaction<'_> {
         let end = cold.device.end_of(from);
         let mut mover = Mover::new(self.database, &mut access);
         let mut round = Round { appender: Appender::new(cold), values: Vec::new(), copied: 0 };
-        let mut records: Vec<(u64, DeviceRecord)> = Vec::new();
+        let (mut records, mut bytes) = (Vec::new(), 0);
         cold.device.scan((from, end), cold.page_bits(), &mut |address, record| {
             records.push((address, record.clone()));
-            if records.len() < RECORDS {
+            bytes += 8 * record.words();
+            if bytes < BYTES {
                 return Ok(());
             }
+            bytes = 0;
             self.go_on()?;
             round.take(&mut mover, &mut records)
         })?;

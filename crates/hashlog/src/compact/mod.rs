@@ -31,7 +31,6 @@ use std::sync::atomic::Ordering;
 use firn_engine::{Error, ErrorKind, Result};
 
 use crate::database::Database;
-use crate::device::DeviceRecord;
 use crate::reclaim::{Left, Progress};
 use mover::Mover;
 
@@ -41,8 +40,9 @@ const SEGMENTS_MIN: u64 = 2;
 /// What was left behind is this part of what lives, at most, before a checkpoint is taken for it.
 const LEFT_PART: u64 = 8;
 
-/// Records that are looked at together.
+/// Records that are looked at together, and their bytes.
 const RECORDS: usize = 1024;
+const RECORD_BYTES: u64 = 1 << 20;
 
 /// What is to be compacted next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -156,12 +156,14 @@ impl Compaction<'_> {
         self.database.store.cold.begin_move();
         let mut mover = Mover::new(self.database, &mut access);
         let page_bits = self.database.store.log.tail.page_words().ilog2();
-        let mut records: Vec<(u64, DeviceRecord)> = Vec::with_capacity(RECORDS);
+        let (mut records, mut bytes) = (Vec::with_capacity(RECORDS), 0);
         self.database.device.scan((from, end), page_bits, &mut |address, record| {
             records.push((address, record.clone()));
-            if records.len() < RECORDS {
+            bytes += 8 * record.words();
+            if records.len() < RECORDS && bytes < RECORD_BYTES {
                 return Ok(());
             }
+            bytes = 0;
             self.go_on()?;
             mover.take_all(&mut records)
         })?;

@@ -34,16 +34,12 @@ impl Compaction<'_> {
 
     /// Whether the delta is full, and a checkpoint has what it finds.
     pub(super) fn wants_spill(&self) -> bool {
-        self.delta_is_full() && self.cold_cut() > self.spill_from()
+        self.delta_is_full() && self.database.store.cold.cut() > self.spill_from()
     }
 
     /// Whether a checkpoint is due so that the delta can be spilled.
     pub(super) fn wants_cut_for_spill(&self) -> bool {
-        self.delta_is_full() && self.cold_cut() <= self.spill_from()
-    }
-
-    fn cold_cut(&self) -> u64 {
-        self.database.manifest.lock().unwrap_or_else(PoisonError::into_inner).state().cold.cut
+        self.delta_is_full() && self.database.store.cold.cut() <= self.spill_from()
     }
 
     fn spill_from(&self) -> u64 {
@@ -53,7 +49,7 @@ impl Compaction<'_> {
     pub(super) fn spill(&self) -> Result<()> {
         let _alone = self.database.reclaim.access.lock().unwrap_or_else(PoisonError::into_inner);
         let cold = &self.database.store.cold;
-        let (from, to) = (self.spill_from(), self.cold_cut());
+        let (from, to) = (self.spill_from(), self.database.store.cold.cut());
         if from >= to {
             return Ok(());
         }
