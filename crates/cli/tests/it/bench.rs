@@ -198,6 +198,6 @@ fn the_hashed_engine_is_measured() {
     let (from, to) = (directory.path().join("ycsb.txt"), directory.path().join("keys"));
     std::fs::write(&from, "INSERT usertable user5 [ field0=x ]\n").expect("written");
     let out = firn(&["bench", "ycsb", "process-ycsb", text(&from), text(&to)]).ended(0);
-    assert!(out.ends_with("holds 1 keys\n"), "{out}");
+    assert!(out.ends_with("holds 1 key\n"), "{out}");
     assert_eq!(std::fs::read(&to).expect("read"), 5_u64.to_le_bytes());
 }
