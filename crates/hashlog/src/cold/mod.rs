@@ -138,7 +138,30 @@ impl Cold {
             next = record.link().previous();
         }
         // Loaded after the delta was looked at.
-        for run in self.runs().iter().filter(|run| run.may_have(key.order)) {
+        self.search_runs(|runs| self.newest_in(runs, key, begin, ahead.as_deref_mut()))
+    }
+
+    /// What `search` finds in the runs. A run that another one has taken the place of meanwhile may
+    /// have no file any more: then the runs that are there are searched.
+    fn search_runs<T>(&self, mut search: impl FnMut(&[Arc<Run>]) -> Result<T>) -> Result<T> {
+        loop {
+            let runs = self.runs();
+            match search(&runs) {
+                Err(_) if !Arc::ptr_eq(&runs, &self.runs()) => {}
+                found => return found,
+            }
+        }
+    }
+
+    /// The newest record of `key` from `begin` on that one of `runs` finds.
+    fn newest_in(
+        &self,
+        runs: &[Arc<Run>],
+        key: ColdKey<'_>,
+        begin: u64,
+        mut ahead: Option<&mut Pages>,
+    ) -> Result<Option<ColdRecord>> {
+        for run in runs.iter().filter(|run| run.may_have(key.order)) {
             for place in run.find(key.order, ahead.as_deref_mut())? {
                 if place.address() < begin {
                     break;
@@ -159,9 +182,11 @@ impl Cold {
             return Ok(Vec::new());
         }
         let mut all = self.delta.entries(from, to);
-        for run in self.runs().iter() {
-            run.entries(from, to, &mut all)?;
-        }
+        all.extend(self.search_runs(|runs| {
+            let mut found = Vec::new();
+            runs.iter().try_for_each(|run| run.entries(from, to, &mut found))?;
+            Ok(found)
+        })?);
         let begin = self.begin();
         all.retain(|entry| entry.place.address() >= begin);
         all.sort_unstable_by_key(ColdEntry::rank);

@@ -17,6 +17,7 @@ use firn_format::manifest::{Change, ColdChange};
 use super::Compaction;
 use crate::cold::{Merge, Run, Runs};
 use crate::error::from_storage;
+use crate::needless::remove_needless;
 use crate::ops::Key;
 use crate::values::number_of;
 
@@ -84,8 +85,7 @@ impl Compaction<'_> {
         let runs: Runs = [Arc::new(run)].into_iter().chain(kept.iter().cloned()).collect();
         cold.publish(runs, to, &entries);
         self.count_run(&cold.runs()[0]);
-        let names = merged.iter().map(|run| cold_run(run.number()));
-        names.into_iter().try_for_each(|name| self.database.env.storage.remove(&name)).map_err(from_storage)
+        remove_needless(&*self.database.env.storage, merged.iter().map(|run| cold_run(run.number())))
     }
 
     fn count_run(&self, run: &Run) {
