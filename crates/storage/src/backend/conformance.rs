@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::PAGE_BYTES;
+use super::{ASKED_MAX, FileToRead, PAGE_BYTES, RangeRead, read_together};
 use crate::{ErrorKind, ReadFile, Result, Storage};
 
 pub use objects::{check_objects, check_objects_whose_parts_stay};
@@ -33,6 +33,7 @@ pub fn check(make: &dyn Fn() -> Arc<dyn Storage>) {
     renames_replace_nothing(&*make());
     removed_files_stay_readable_where_open(&*make());
     advice_changes_nothing(&*make());
+    ranges_read_together_are_as_one_by_one(&*make());
     writers_of_different_bytes_do_not_meet(&*make());
     locks_exclude(&*make());
 }
@@ -274,6 +275,39 @@ fn advice_changes_nothing(backend: &dyn Storage) {
     }
     backend.free_bytes().expect("ask for free space");
     assert!(!backend.describe().is_empty());
+}
+
+/// Of several files, finished and being written, in any order, more than are under way at once; and
+/// the ranges that cannot be read harm no others.
+fn ranges_read_together_are_as_one_by_one(backend: &dyn Storage) {
+    let bytes: Vec<u8> = (0..300_000u32).map(|at| (at % 251) as u8).collect();
+    put(backend, "a.table", &bytes);
+    let growing = backend.create("b.log").expect("create");
+    growing.write_at(0, &bytes[1..]).expect("write");
+    let files = [FileToRead::Finished(open(backend, "a.table")), FileToRead::Growing(growing)];
+    let mut reads: Vec<RangeRead> = (0..3 * ASKED_MAX as u64)
+        .map(|number| {
+            let offset = number * 77_777 % 299_000;
+            RangeRead::new(files[number as usize % 2].clone(), offset, number as usize % 5 * 200)
+        })
+        .collect();
+    let beyond = [(7, 0), (2 * ASKED_MAX, 0), (11, 1)];
+    for (index, file) in beyond {
+        reads[index] = RangeRead::new(files[file].clone(), 299_990, 100);
+    }
+    let results = read_together(&mut reads.iter_mut().collect::<Vec<_>>());
+    assert_eq!(results.len(), reads.len());
+    for (index, (read, result)) in reads.iter().zip(results).enumerate() {
+        if beyond.iter().any(|(at, _)| *at == index) {
+            fails(result, ErrorKind::Corrupt, "a range beyond the end");
+            continue;
+        }
+        result.unwrap_or_else(|error| panic!("range {index}: {error}"));
+        let skipped = usize::from(matches!(read.file, FileToRead::Growing(_)));
+        let expected = &bytes[read.offset as usize + skipped..][..read.bytes.len()];
+        assert!(read.bytes == expected, "range {index}: bytes from {} on", read.offset);
+    }
+    assert!(read_together(&mut []).is_empty());
 }
 
 fn writers_of_different_bytes_do_not_meet(backend: &dyn Storage) {

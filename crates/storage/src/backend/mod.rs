@@ -17,6 +17,7 @@ mod throttle; // how often a backend is asked
 mod throttled; // any backend, asked no more often than a throttle allows
 mod registry; // any backend, by its name
 mod pool; // threads for reads that missed memory
+mod together; // ranges of any files, read together
 pub mod conformance; // what all of them must do
 
 pub use cached::Cached;
@@ -33,6 +34,7 @@ pub use registry::{BackendUrl, OpenWith, Opener, Registry, Throttling};
 pub use reuse::{RecycledFiles, Reusing, write_over};
 pub use throttle::{Limits, RequestClass, Throttle};
 pub use throttled::Throttled;
+pub use together::{FileToRead, RangeRead, read_together};
 
 use std::fmt;
 use std::ops::Range;
