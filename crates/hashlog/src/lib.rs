@@ -43,6 +43,8 @@ mod redo; // what survives the process
 mod space; // an estimate of what lives
 mod reclaim; // what compaction has left behind
 mod checkpoint;
+mod trail; // along the records of a key, step by step
+mod fetch; // what that wants of the device
 mod chain; // of records, followed to the device
 mod compact;
 mod parallel; // work of an opening

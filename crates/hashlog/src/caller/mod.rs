@@ -6,6 +6,7 @@
 
 mod batch;
 mod change;
+mod many;
 mod read;
 mod scan;
 

@@ -22,23 +22,30 @@ mod delta;
 mod merge;
 mod open;
 mod run;
+mod search;
 
 pub(crate) use append::Appender;
 pub(crate) use merge::Merge;
 pub(crate) use open::open_cold;
 pub(crate) use run::{Pages, Run};
+pub(crate) use search::{ColdFetched, ColdSearch, ColdStep, ColdWanted};
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use firn_engine::Result;
-use firn_format::hybrid::cold_run::{ColdEntry, ColdPlace};
+use firn_format::hybrid::cold_run::{ColdEntry, ColdPlace, RunPage};
 
-use crate::device::{Device, DeviceRecord};
+use crate::device::{Device, DeviceRecord, Reading};
 use delta::Delta;
 
 /// Runs, newest first.
 pub(crate) type Runs = Arc<[Arc<Run>]>;
+
+/// Where a page says that records of `order` lie, newest first.
+pub(crate) fn places(page: &RunPage, order: u64) -> Vec<ColdPlace> {
+    page.between(order, order).map(|entry| entry.place).collect()
+}
 
 /// The cold log of one engine.
 #[derive(Debug)]
@@ -111,34 +118,42 @@ impl Cold {
         self.end.load(Ordering::Acquire) == self.begin.load(Ordering::Acquire)
     }
 
-    /// The newest record of `key`; `None` if there is none, or it was removed meanwhile: then the
-    /// [beginning](Self::begin) has moved. Waits for the device.
-    pub(crate) fn newest(&self, key: ColdKey<'_>) -> Result<Option<ColdRecord>> {
-        if self.is_empty() {
-            return Ok(None);
-        }
-        self.newest_above(key, 0, None)
+    /// A lookup of the newest record of `key`.
+    pub(crate) fn search(&self, key: ColdKey<'_>) -> ColdSearch {
+        ColdSearch::new(self, key, 0)
     }
 
-    /// As [`newest`](Self::newest), of records above the address `above`. Pages of runs are taken
-    /// from `ahead`, where they were read.
+    /// The newest record of `key` above the address `above`; `None` if there is none, or it was
+    /// removed meanwhile. Pages of runs are taken from `pages`, where they were read. Waits for the
+    /// device.
     pub(crate) fn newest_above(
         &self,
         key: ColdKey<'_>,
         above: u64,
-        mut ahead: Option<&mut Pages>,
+        pages: &mut Pages,
     ) -> Result<Option<ColdRecord>> {
-        let begin = self.begin().max(above + 1);
-        let mut next = self.delta.get(key.order).map_or(0, ColdPlace::address);
-        while next >= begin {
-            let Some(record) = self.read(next, 0)? else { return Ok(None) };
-            if record.is_of(key.keyspace, key.bytes) {
-                return Ok(Some(ColdRecord { address: next, record }));
-            }
-            next = record.link().previous();
+        let mut search = ColdSearch::new(self, key, above);
+        let mut fetched = None;
+        loop {
+            fetched = Some(match search.step(self, key, fetched.take())? {
+                ColdStep::Found(record) => return Ok(Some(record)),
+                ColdStep::Nothing => return Ok(None),
+                ColdStep::Wants(ColdWanted::Record(address, words)) => {
+                    self.read(address, words).map(ColdFetched::Record)
+                }
+                ColdStep::Wants(ColdWanted::Places { run, page, order }) => {
+                    pages.get(&run, page).map(|page| ColdFetched::Places(places(page, order)))
+                }
+            });
         }
-        // Loaded after the delta was looked at.
-        self.search_runs(|runs| self.newest_in(runs, key, begin, ahead.as_deref_mut()))
+    }
+
+    /// What was wanted. Waits for the device.
+    pub(crate) fn fetch(&self, wanted: &ColdWanted) -> Result<ColdFetched> {
+        Ok(match wanted {
+            ColdWanted::Record(address, words) => ColdFetched::Record(self.read(*address, *words)?),
+            ColdWanted::Places { run, page, order } => ColdFetched::Places(places(&run.page(*page)?, *order)),
+        })
     }
 
     /// What `search` finds in the runs. A run that another one has taken the place of meanwhile may
@@ -151,28 +166,6 @@ impl Cold {
                 found => return found,
             }
         }
-    }
-
-    /// The newest record of `key` from `begin` on that one of `runs` finds.
-    fn newest_in(
-        &self,
-        runs: &[Arc<Run>],
-        key: ColdKey<'_>,
-        begin: u64,
-        mut ahead: Option<&mut Pages>,
-    ) -> Result<Option<ColdRecord>> {
-        for run in runs.iter().filter(|run| run.may_have(key.order)) {
-            for place in run.find(key.order, ahead.as_deref_mut())? {
-                if place.address() < begin {
-                    break;
-                }
-                let Some(record) = self.read(place.address(), place.words())? else { return Ok(None) };
-                if record.is_of(key.keyspace, key.bytes) {
-                    return Ok(Some(ColdRecord { address: place.address(), record }));
-                }
-            }
-        }
-        Ok(None)
     }
 
     /// Addresses of all records whose orders are in `from..=to`: of each order the newest first,
@@ -201,7 +194,13 @@ impl Cold {
         self.device.read_known(address, words, self.end())
     }
 
-    /// Has the system load what [`newest`](Self::newest) of `order` reads first.
+    /// As [`read`](Self::read), begun: the caller reads the range, and has it opened by the device.
+    pub(crate) fn reading(&self, address: u64, words: u64) -> Option<Reading> {
+        self.reads.fetch_add(1, Ordering::Relaxed);
+        self.device.reading(address, words, self.end())
+    }
+
+    /// Has the system load what a [search](Self::search) of `order` reads first.
     pub(crate) fn will_read(&self, order: u64) {
         if self.is_empty() {
             return;

@@ -6,9 +6,8 @@ use std::sync::Arc;
 use firn_engine::{Error, ErrorKind, Location, Result};
 use firn_format::file_name::cold_run;
 use firn_format::filter;
-use firn_format::hybrid::cold_run::{
-    ColdEntry, ColdPlace, RUN_PAGE_BYTES, RunHeader, RunPage, RunTail, filter_hash_of,
-};
+use firn_format::hybrid::cold_run::{ColdEntry, RUN_PAGE_BYTES, RunHeader, RunPage, RunTail, filter_hash_of};
+use firn_storage::backend::{FileToRead, RangeRead};
 use firn_storage::{ReadFile, Storage};
 
 use crate::error::{from_format, from_storage};
@@ -72,23 +71,6 @@ impl Run {
         self.header.entries > 0 && filter::contains(&self.tail.filter, filter_hash_of(order))
     }
 
-    /// Records with this order, newest first.
-    pub(super) fn find(&self, order: u64, mut pages: Option<&mut Pages>) -> Result<Vec<ColdPlace>> {
-        let mut found = Vec::new();
-        for page in self.pages_of(order, order) {
-            let read;
-            let page = match pages.as_deref_mut() {
-                Some(pages) => pages.get(self, page)?,
-                None => {
-                    read = self.page(page)?;
-                    &read
-                }
-            };
-            found.extend(page.between(order, order).map(|entry| entry.place));
-        }
-        Ok(found)
-    }
-
     /// Adds all entries with orders in `from..=to`.
     pub(super) fn entries(&self, from: u64, to: u64, all: &mut Vec<ColdEntry>) -> Result<()> {
         for page in self.pages_of(from, to) {
@@ -100,12 +82,12 @@ impl Run {
     /// Has the system load what [`find`](Self::find) reads.
     pub(super) fn will_find(&self, order: u64) {
         if let Some(page) = self.pages_of(order, order).next() {
-            self.file.will_look_up((1 + page) * RUN_PAGE_BYTES as u64, RUN_PAGE_BYTES as u64);
+            self.file.will_look_up(page_at(page), RUN_PAGE_BYTES as u64);
         }
     }
 
     /// Pages that may have entries with orders in `from..=to`.
-    fn pages_of(&self, from: u64, to: u64) -> std::ops::Range<u64> {
+    pub(super) fn pages_of(&self, from: u64, to: u64) -> std::ops::Range<u64> {
         let fences = &self.tail.fences;
         let first = fences.partition_point(|fence| *fence < from).saturating_sub(1);
         let end = fences.partition_point(|fence| *fence <= to);
@@ -114,11 +96,23 @@ impl Run {
 
     /// One page.
     pub(crate) fn page(&self, page: u64) -> Result<RunPage> {
-        let mut bytes = vec![0; RUN_PAGE_BYTES];
-        let at = (1 + page) * RUN_PAGE_BYTES as u64;
-        self.file.read_at(at, &mut bytes).map_err(from_storage)?;
+        let mut range = self.reading(page);
+        range.read().map_err(from_storage)?;
+        self.opened(page, range.bytes)
+    }
+
+    /// Where a page lies: the caller reads it, and has it [opened](Self::opened).
+    pub(crate) fn reading(&self, page: u64) -> RangeRead {
+        RangeRead::new(FileToRead::Finished(Arc::clone(&self.file)), page_at(page), RUN_PAGE_BYTES)
+    }
+
+    /// The page that `bytes` are.
+    ///
+    /// # Errors
+    /// `Corrupt`, with file and offset.
+    pub(crate) fn opened(&self, page: u64, bytes: Vec<u8>) -> Result<RunPage> {
         RunPage::decode(page, bytes)
-            .map_err(|error| from_format(&cold_run(self.header.number), error.based(at as usize)))
+            .map_err(|error| from_format(&cold_run(self.header.number), error.based(page_at(page) as usize)))
     }
 
     pub(crate) fn file_bytes(&self) -> u64 {
@@ -140,8 +134,14 @@ impl Run {
     }
 }
 
+/// Where a page begins.
+fn page_at(page: u64) -> u64 {
+    (1 + page) * RUN_PAGE_BYTES as u64
+}
+
 impl Pages {
-    fn get(&mut self, run: &Run, page: u64) -> Result<&RunPage> {
+    /// A page of `run`.
+    pub(super) fn get(&mut self, run: &Run, page: u64) -> Result<&RunPage> {
         if self.0.len() > PAGES_MAX {
             self.0.clear();
         }

@@ -77,7 +77,7 @@ impl Round {
         for (address, record) in records.drain(..) {
             let key = Key::new(record.keyspace(), record.key());
             let content = record.content();
-            let newer = cold.newest_above(key.cold(), address, Some(&mut pages))?;
+            let newer = cold.newest_above(key.cold(), address, &mut pages)?;
             let lives = newer.is_none() && mover.fate(key, &record)? == Fate::Lives;
             if lives {
                 let words = record.words();

@@ -3,7 +3,7 @@
 use firn_engine::{Error, ErrorKind, FilterVerdict, KeyspaceId, Result};
 use firn_format::hybrid::Shape;
 
-use crate::chain::{Chain, History, Piece, Resolved};
+use crate::chain::{Chain, Resolved};
 use crate::cold::Appender;
 use crate::database::Database;
 use crate::device::DeviceRecord;
@@ -11,6 +11,7 @@ use crate::index::KeyHash;
 use crate::log::{Content, Parts};
 use crate::ops::{Access, Attempt, Found, Key, Newest, Seen, Store, parts_of, reference_of, tombstone_of};
 use crate::sync::Patience;
+use crate::trail::{History, Piece};
 use crate::values::{REFERENCE_BYTES, missing, number_of};
 
 /// What became of a record.

@@ -13,7 +13,7 @@ mod read;
 mod scan;
 
 pub(crate) use contents::Contents;
-pub(crate) use read::DeviceRecord;
+pub(crate) use read::{DeviceRecord, Reading};
 pub(crate) use scan::Part;
 
 use std::collections::BTreeMap;

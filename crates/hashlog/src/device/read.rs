@@ -3,6 +3,7 @@
 use firn_engine::{Error, ErrorKind, Location, Result};
 use firn_format::hybrid::image::{RECORD_BYTES_MIN, open_record, shape_at};
 use firn_format::hybrid::{Link, Shape};
+use firn_storage::backend::{FileToRead, RangeRead};
 
 use super::Device;
 use super::flush::word_at;
@@ -20,6 +21,18 @@ pub(crate) struct DeviceRecord {
     shape: Shape,
 }
 
+/// A record on its way from the device.
+#[derive(Debug)]
+pub(crate) struct Reading {
+    address: u64,
+    /// Bytes that lie on the device from there on.
+    there: u64,
+    /// What was read before.
+    first: Vec<u8>,
+    /// What is to be read.
+    pub(crate) range: RangeRead,
+}
+
 impl Device {
     /// The record at `address`, of a log that is flushed through `flushed`; `None` if its segment
     /// was removed. Waits for the device.
@@ -32,35 +45,63 @@ impl Device {
 
     /// As [`read`](Self::read), of a record that has so many words; 0 if that is not known.
     pub(crate) fn read_known(&self, address: u64, words: u64, flushed: u64) -> Result<Option<DeviceRecord>> {
-        let Some(file) = self.segment(address) else { return Ok(None) };
-        let offset = self.offset_of(address);
+        let Some(mut reading) = self.reading(address, words, flushed) else { return Ok(None) };
+        loop {
+            reading.range.read().map_err(from_storage)?;
+            if let Some(record) = self.opened(&mut reading)? {
+                return Ok(Some(record));
+            }
+        }
+    }
+
+    /// As [`read_known`](Self::read_known), begun: the caller reads the range, and has it
+    /// [opened](Self::opened).
+    pub(crate) fn reading(&self, address: u64, words: u64, flushed: u64) -> Option<Reading> {
+        let file = FileToRead::Growing(self.segment(address)?);
         let there = 8 * (flushed.min(self.end_of(address)).saturating_sub(address));
         let wanted = if words == 0 { GUESS_BYTES } else { 8 * words };
-        let mut bytes = vec![0; wanted.min(there) as usize];
-        file.read_at(offset, &mut bytes).map_err(from_storage)?;
+        let range = RangeRead::new(file, self.offset_of(address), wanted.min(there) as usize);
+        Some(Reading { address, there, first: Vec::new(), range })
+    }
+
+    /// The record, once the range of `reading` was read; `None` if the range is the rest of it now,
+    /// which is to be read too.
+    ///
+    /// # Errors
+    /// `Corrupt`, with file and offset, where no record lies there or its checksum does not match.
+    pub(crate) fn opened(&self, reading: &mut Reading) -> Result<Option<DeviceRecord>> {
+        let address = reading.address;
+        let offset = self.offset_of(address);
         let corrupt = |expected: String, found: String, at: usize| {
             let name = (self.name)(self.base_of(address));
             let message = format!("expected {expected}, found {found}");
             let location = Location { file: name, offset: Some(offset + at as u64) };
             Error::new(ErrorKind::Corrupt, message).at(location)
         };
+        let mut bytes = std::mem::take(&mut reading.first);
+        match bytes.is_empty() {
+            true => bytes = std::mem::take(&mut reading.range.bytes),
+            false => bytes.extend_from_slice(&reading.range.bytes),
+        }
         if bytes.len() < RECORD_BYTES_MIN {
-            let found = format!("the end of the log at {flushed}");
+            let found = format!("the end of the log at {}", address + reading.there / 8);
             return Err(corrupt(format!("a record at address {address}"), found, 0));
         }
         let found = shape_at(&bytes).map_err(|error| corrupt(error.expected, error.found, error.offset))?;
         let Some((link, shape)) = found else {
             return Err(corrupt("a record".to_owned(), "zeros".to_owned(), 0));
         };
-        let length = shape.words() * 8;
+        let (length, there) = (shape.words() * 8, reading.there);
         if length as u64 > there {
             return Err(corrupt(format!("a record of at most {there} bytes"), format!("one of {length}"), 8));
         }
-        let read = bytes.len().min(length);
-        bytes.resize(length, 0);
-        if read < length {
-            file.read_at(offset + read as u64, &mut bytes[read..]).map_err(from_storage)?;
+        if bytes.len() < length {
+            reading.range.offset = offset + bytes.len() as u64;
+            reading.range.bytes = vec![0; length - bytes.len()];
+            reading.first = bytes;
+            return Ok(None);
         }
+        bytes.truncate(length);
         open_record(address, &mut bytes)
             .map_err(|error| corrupt(error.expected, error.found, error.offset))?;
         Ok(Some(DeviceRecord { bytes, link, shape }))

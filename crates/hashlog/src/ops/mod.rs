@@ -145,14 +145,14 @@ impl Store {
     }
 
     /// Loads the record that the chain of a key begins with into the processor's cache. Answers its
-    /// address, if it is on the device.
+    /// address, if it is on the device; 0 if the log has no such chain.
     #[inline]
     pub(crate) fn prefetch(&self, hash: KeyHash) -> Option<u64> {
         match (self.index.find(hash), &self.cache) {
             (Some((_, entry)), Some(cache)) if entry.is_copy() => cache.prefetch(entry.target()),
             (Some((_, entry)), _) if entry.target() < self.log.head() => return Some(entry.target()),
             (Some((_, entry)), _) => self.log.prefetch(entry.target()),
-            (None, _) => self.cold.will_read(hash.order()),
+            (None, _) => return Some(0),
         }
         None
     }

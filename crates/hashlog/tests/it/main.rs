@@ -1,6 +1,7 @@
 //! Tests of the hashed engine from outside.
 
 mod support;
+mod asking;
 mod script;
 mod conformance;
 mod exact_sums;
@@ -8,6 +9,7 @@ mod batches;
 mod compaction;
 mod cold;
 mod reads_amid_compaction;
+mod reads_together;
 mod read_cache;
 mod checkpoints;
 mod hot_updates;

@@ -70,6 +70,39 @@ fn read_written(database: &HashLog, rounds: &[AtomicU64], is_over: &AtomicBool) 
     reads
 }
 
+/// The same for many keys at once, of both kinds.
+fn read_together(database: &HashLog, rounds: &[AtomicU64], is_over: &AtomicBool) -> u64 {
+    let mut session = Blocking::new(database.session());
+    let mut random = fastrand::Rng::with_seed(2);
+    let mut reads = 0;
+    while !is_over.load(Ordering::Relaxed) {
+        let count = random.usize(2..100);
+        let keys: Vec<u64> = (0..count)
+            .map(|index| if index % 2 == 0 { random.u64(..FIXED) } else { FIXED + random.u64(..WRITTEN) })
+            .collect();
+        let least = |key: u64| match key.checked_sub(FIXED) {
+            Some(written) => rounds[written as usize].load(Ordering::Acquire),
+            None => 0,
+        };
+        let leasts: Vec<u64> = keys.iter().map(|key| least(*key)).collect();
+        let bytes: Vec<[u8; 8]> = keys.iter().map(|key| key.to_le_bytes()).collect();
+        let slices: Vec<&[u8]> = bytes.iter().map(|key| key.as_slice()).collect();
+        let found = session.multi_get(ReadAt::Latest, KEYSPACE_DEFAULT, &slices).expect("multi_get");
+        assert_eq!(found.len(), count);
+        for ((key, least), found) in keys.into_iter().zip(leasts).zip(found.iter()) {
+            let Some(found) = found else {
+                assert!(key >= FIXED && least == 0, "key {key} is missed after round {least}");
+                continue;
+            };
+            let round = u64::from_le_bytes(found[8..16].try_into().expect("8 bytes"));
+            let is_new = round >= least && (key >= FIXED || round == 0);
+            assert!(is_new && found == value(key, round), "key {key}: round {round} after {least}");
+        }
+        reads += count as u64;
+    }
+    reads
+}
+
 /// The same as of snapshots, each of which keeps the log for a moment.
 fn read_snapshots(database: &HashLog, is_over: &AtomicBool) -> u64 {
     let mut session = Blocking::new(database.session());
@@ -127,6 +160,7 @@ fn all_is_found(writes: u64) -> [u64; 2] {
             scope.spawn(move || (Over(is_over), read_fixed(database, 0, is_over)).1),
             scope.spawn(move || (Over(is_over), read_fixed(database, FIXED / 2, is_over)).1),
             scope.spawn(move || (Over(is_over), read_written(database, rounds, is_over)).1),
+            scope.spawn(move || (Over(is_over), read_together(database, rounds, is_over)).1),
             scope.spawn(move || (Over(is_over), read_snapshots(database, is_over)).1),
         ];
         let scanner = scope.spawn(move || (Over(is_over), scan_all(database, is_over)).1);
