@@ -110,6 +110,10 @@ pub struct YcsbArgs {
     /// Request distribution of all workloads but d, whose own is latest: zipfian, uniform or latest
     #[arg(long, value_name = "NAME", value_parser = ["zipfian", "uniform", "latest"])]
     pub distribution: Option<String>,
+    /// Keys that a read of the mixes reads by one call (multi_get), each counted as an operation
+    /// and given its share of the call's time
+    #[arg(long, value_name = "N", value_parser = parse_positive, default_value_t = 1)]
+    pub read_batch: u64,
     #[command(flatten)]
     #[expect(missing_docs, reason = "clap would show the text as help")]
     pub run: RunArgs,

@@ -163,6 +163,14 @@ pub trait Client: Send {
     /// If the store failed; "not found" is no error.
     fn read(&mut self, key: &[u8], value: &mut Vec<u8>) -> Result<bool>;
 
+    /// How many of `keys` have a value, and how many bytes these have, read by one call.
+    ///
+    /// # Errors
+    /// `Invalid` where the harness knows no such call of this store; if the store failed.
+    fn read_many(&mut self, _keys: &[&[u8]]) -> Result<(usize, usize)> {
+        Err(Error::invalid("--read-batch cannot be used: the harness reads one key at a time of this store"))
+    }
+
     /// Adds a record whose key is new.
     ///
     /// # Errors

@@ -81,6 +81,12 @@ impl Done {
         let read_bytes = if found { bytes as u64 } else { 0 };
         Self { operations: 1, not_found: u64::from(!found), written_bytes: 0, read_bytes }
     }
+
+    /// Reads of `keys` keys by one call, of which `found` were there, with `bytes`.
+    pub fn read_many(keys: usize, found: usize, bytes: usize) -> Self {
+        let (operations, not_found) = (keys as u64, (keys - found) as u64);
+        Self { operations, not_found, written_bytes: 0, read_bytes: bytes as u64 }
+    }
 }
 
 /// One thread's stream of operations.

@@ -180,6 +180,7 @@ fn workload(args: &SpaceArgs, distribution: &str, limit: f64, records: u64) -> Y
         records: Some(records),
         ops: Some(records * OVERWRITES),
         distribution: Some(distribution.to_owned()),
+        read_batch: 1,
         run,
         output: OutputArgs { json: None, html: None },
         ycsb_output: false,

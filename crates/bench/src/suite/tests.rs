@@ -80,6 +80,21 @@ fn a_distribution_applies_to_every_workload_but_d() {
 }
 
 #[test]
+fn reads_of_several_keys_count_each_and_say_how_many() {
+    let words = ["--workload", "load,c,a", "--records", "500", "--ops", "4000", "--threads", "1"];
+    let args = ycsb(&[words.as_slice(), &["--read-batch", "16", "--value-bytes", "100"]].concat());
+    let results = run_all(&mut YcsbSuite::new(&args, false).unwrap());
+    let names: Vec<&str> = results.iter().map(|result| result.context.workload.as_str()).collect();
+    assert_eq!(names, ["load", "c, 16 a read", "a, 16 a read"]);
+    let c = &results[1];
+    assert_eq!((c.operations, c.not_found, c.by_kind["READ"].count), (4_000, 0, 4_000));
+    assert_eq!(c.user_bytes_read, 4_000 * 124);
+    let a = &results[2];
+    assert_eq!((a.by_kind["READ"].count % 16, a.not_found), (0, 0));
+    assert!(a.by_kind["UPDATE"].count < 500, "a call of 16 reads is one of the mix's operations");
+}
+
+#[test]
 fn property_files_shape_the_run_phase() {
     let dir = BenchDir::new(None).unwrap();
     let file = dir.path().join("workload");

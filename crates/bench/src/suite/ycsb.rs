@@ -28,6 +28,8 @@ pub struct YcsbSuite {
     operations: u64,
     threads: usize,
     value_bytes: usize,
+    /// Keys that a read of the mixes reads by one call.
+    read_batch: usize,
     run: RunArgs,
     values: ValuePool,
     /// Records in the store; a new counter for each phase, since a phase may draw numbers it does
@@ -64,6 +66,7 @@ impl YcsbSuite {
             operations,
             threads,
             value_bytes,
+            read_batch: args.read_batch as usize,
             run: args.run.clone(),
             values: ValuePool::compressible(value_bytes, args.run.compression_ratio, args.run.seed),
             inserts: Arc::new(AcknowledgedCounter::new(if loads_first { 0 } else { records })),
@@ -110,6 +113,15 @@ impl YcsbSuite {
         }
     }
 
+    /// What the results call a phase.
+    fn workload_name(&self, name: &str) -> String {
+        match self.read_batch {
+            1 => name.to_owned(),
+            _ if name == LOAD => name.to_owned(),
+            keys => format!("{name}, {keys} a read"),
+        }
+    }
+
     fn seconds(&self, name: &str) -> Option<f64> {
         self.run.seconds.filter(|_| name != LOAD)
     }
@@ -135,14 +147,11 @@ impl YcsbSuite {
                     self.records,
                     seed,
                 )),
-                Some(requests) => Box::new(MixStream::new(
-                    workload,
-                    requests.clone(),
-                    inserts,
-                    values,
-                    self.value_bytes,
-                    seed,
-                )),
+                Some(requests) => {
+                    let requests = requests.clone();
+                    let mix = MixStream::new(workload, requests, inserts, values, self.value_bytes, seed);
+                    Box::new(mix.reading_together(self.read_batch))
+                }
             };
             let quota = (!loads && time.is_none()).then(|| share(operations, self.threads, thread));
             Stream { operations: stream, quota, counted: true }
@@ -196,7 +205,7 @@ impl Suite for YcsbSuite {
         let context = Context {
             engine: target.name().to_owned(),
             suite: "ycsb".to_owned(),
-            workload: name.clone(),
+            workload: self.workload_name(name),
             repetition: 1,
             threads: self.threads,
             key_bytes: workload.keys.key_bytes(),

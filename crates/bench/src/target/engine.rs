@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use firn_engine::{
     Batch, BatchLimit, Completion, Durability, Engine, Error, KEYSPACE_DEFAULT, Ordered, OrderedSession,
-    Outcome, ReadAt, Result, ScanBatch, ScanRange, Session, Ticket, WriteOptions,
+    Outcome, ReadAt, Result, ScanBatch, ScanRange, Session, Ticket, Values, WriteOptions,
 };
 
 use super::{Client, Counters, MemoryReport, Settings, SortedRecords, Target, Visit, dir_disk_bytes};
@@ -77,6 +77,7 @@ impl Target for EngineTarget {
             session,
             options,
             batch: Batch::new(),
+            values: Values::new(),
             scanned: ScanBatch::new(),
         }))
     }
@@ -141,6 +142,7 @@ struct EngineClient {
     session: Calls,
     options: WriteOptions,
     batch: Batch,
+    values: Values,
     scanned: ScanBatch,
 }
 
@@ -184,6 +186,19 @@ impl Client for EngineClient {
                 other => Err(Error::bug(format!("a get completed as {other:?}"))),
             },
         }
+    }
+
+    fn read_many(&mut self, keys: &[&[u8]]) -> Result<(usize, usize)> {
+        let read =
+            self.session.points().multi_get(ReadAt::Latest, KEYSPACE_DEFAULT, keys, &mut self.values)?;
+        if let Outcome::Pending(ticket) = read {
+            match self.completion(ticket)? {
+                Completion::Values(values) => self.values = values,
+                other => return Err(Error::bug(format!("a read of several keys completed as {other:?}"))),
+            }
+        }
+        let found = self.values.iter().flatten();
+        Ok(found.fold((0, 0), |(count, bytes), value| (count + 1, bytes + value.len())))
     }
 
     fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<()> {

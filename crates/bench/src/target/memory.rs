@@ -77,6 +77,12 @@ impl Client for MemoryClient {
         Ok(map.get(key).map(|found| value.extend_from_slice(found)).is_some())
     }
 
+    fn read_many(&mut self, keys: &[&[u8]]) -> Result<(usize, usize)> {
+        let map = self.records.map.read().unwrap_or_else(PoisonError::into_inner);
+        let found = keys.iter().filter_map(|key| map.get(*key));
+        Ok(found.fold((0, 0), |(count, bytes), value| (count + 1, bytes + value.len())))
+    }
+
     fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
         self.records.bytes_written.fetch_add((key.len() + value.len()) as u64, Ordering::Relaxed);
         let mut map = self.records.map.write().unwrap_or_else(PoisonError::into_inner);

@@ -234,7 +234,11 @@ pub struct MixStream {
     kind: Kind,
     number: u64,
     scan_count: usize,
+    /// Keys that a read reads by one call.
+    read_batch: usize,
     key: Vec<u8>,
+    /// Of those, all after the first.
+    further: Vec<Vec<u8>>,
     read: Vec<u8>,
 }
 
@@ -258,9 +262,16 @@ impl MixStream {
             kind: Kind::Read,
             number: 0,
             scan_count: 0,
+            read_batch: 1,
             key: Vec::new(),
+            further: Vec::new(),
             read: Vec::new(),
         }
+    }
+
+    /// The same with reads of so many keys by one call.
+    pub fn reading_together(self, read_batch: usize) -> Self {
+        Self { read_batch, ..self }
     }
 
     /// The number of a record that is in the store.
@@ -287,6 +298,15 @@ impl Operations for MixStream {
             self.scan_count = self.workload.scan_records.draw(&mut self.random) as usize;
         }
         self.workload.keys.write(self.number, &mut self.key);
+        if self.kind == Kind::Read && self.read_batch > 1 {
+            self.further.resize_with(self.read_batch - 1, Vec::new);
+            let mut further = std::mem::take(&mut self.further);
+            for key in &mut further {
+                let number = self.known_number();
+                self.workload.keys.write(number, key);
+            }
+            self.further = further;
+        }
         Some(self.kind)
     }
 
@@ -294,6 +314,11 @@ impl Operations for MixStream {
         let key = &self.key;
         let written = key.len() + self.value_bytes;
         match self.kind {
+            Kind::Read if self.read_batch > 1 => {
+                let keys: Vec<&[u8]> = [key].into_iter().chain(&self.further).map(Vec::as_slice).collect();
+                let (found, bytes) = client.read_many(&keys)?;
+                Ok(Done::read_many(keys.len(), found, found * key.len() + bytes))
+            }
             Kind::Read => {
                 let found = client.read(key, &mut self.read)?;
                 Ok(Done::read(found, key.len() + self.read.len()))
