@@ -1,4 +1,4 @@
-//! What people do with redis-rs, in both protocols.
+//! What people do with redis-rs, in both protocols and on both engines.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -18,9 +18,14 @@ fn text(r: &mut redis::Connection, key: &str) -> Option<String> {
     r.get(key).expect("a reply")
 }
 
-fn with_server(test: impl Fn(&Serving, &str)) {
+/// On each engine.
+fn with_servers(test: impl Fn(&Serving, &str)) {
+    ["tree", "hashlog"].into_iter().for_each(|engine| with_server(engine, &test));
+}
+
+fn with_server(engine: &str, test: impl Fn(&Serving, &str)) {
     let dir = tempfile::tempdir().expect("a folder");
-    let mut serving = Serving::start(dir.path());
+    let mut serving = Serving::start_with(&["--engine", engine], dir.path());
     for protocol in ["resp2", "resp3"] {
         redis::cmd("FLUSHALL").exec(&mut connect(&serving, protocol)).expect("it is flushed");
         test(&serving, protocol);
@@ -30,8 +35,8 @@ fn with_server(test: impl Fn(&Serving, &str)) {
 }
 
 #[test]
-fn strings_and_hashes() {
-    with_server(|serving, protocol| {
+fn strings() {
+    with_servers(|serving, protocol| {
         let r = &mut connect(serving, protocol);
         r.set::<_, _, ()>("k", "v").unwrap();
         assert_eq!(text(r, "k").as_deref(), Some("v"));
@@ -43,6 +48,14 @@ fn strings_and_hashes() {
         assert_eq!(r.get::<_, Vec<u8>>("bytes").unwrap(), bytes);
         let values: Vec<Option<String>> = r.mget(&["k", "none"]).unwrap();
         assert_eq!(values, [Some("v".to_owned()), None]);
+        assert!(r.is_open());
+    });
+}
+
+#[test]
+fn collections() {
+    with_server("tree", |serving, protocol| {
+        let r = &mut connect(serving, protocol);
         r.hset_multiple::<_, _, _, ()>("h", &[("f", "1"), ("g", "2")]).unwrap();
         let pairs: HashMap<String, i64> = r.hgetall("h").unwrap();
         assert_eq!(pairs, HashMap::from([("f".to_owned(), 1), ("g".to_owned(), 2)]));
@@ -58,13 +71,35 @@ fn strings_and_hashes() {
         assert_eq!(members, HashSet::from(["a".to_owned(), "b".to_owned()]));
         let error = r.incr::<_, _, i64>("h", 1).unwrap_err();
         assert_eq!(error.code(), Some("WRONGTYPE"));
+        let fields: Vec<(String, i64)> = (0..700).map(|number| (format!("f{number}"), number)).collect();
+        r.hset_multiple::<_, _, _, ()>("many", &fields).unwrap();
+        let found: HashMap<String, i64> = r.hscan("many").unwrap().map(Result::unwrap).collect();
+        assert_eq!(found, fields.into_iter().collect());
+        assert!(r.is_open());
+    });
+}
+
+#[test]
+fn what_needs_order_is_refused_without_it() {
+    with_server("hashlog", |serving, protocol| {
+        let r = &mut connect(serving, protocol);
+        let refusals = [
+            r.hset::<_, _, _, i64>("h", "f", 1).unwrap_err(),
+            r.rpush::<_, _, i64>("l", 1).unwrap_err(),
+            r.sadd::<_, _, i64>("s", 1).unwrap_err(),
+            r.zadd::<_, _, _, i64>("z", "m", 1).unwrap_err(),
+        ];
+        for error in refusals {
+            assert!(error.to_string().contains("--engine tree"), "{error}");
+        }
+        assert_eq!(r.exists::<_, i64>(&["h", "l", "s", "z"]).unwrap(), 0);
         assert!(r.is_open());
     });
 }
 
 #[test]
 fn pipelines_and_the_scan_iterator() {
-    with_server(|serving, protocol| {
+    with_servers(|serving, protocol| {
         let r = &mut connect(serving, protocol);
         let mut pipe = redis::pipe();
         for number in 0..1000 {
@@ -74,16 +109,12 @@ fn pipelines_and_the_scan_iterator() {
         assert_eq!((last, none), (999, None));
         let keys: Vec<String> = r.scan_match("p:*").unwrap().map(Result::unwrap).collect();
         assert_eq!(keys.iter().collect::<HashSet<_>>().len(), 1000);
-        let fields: Vec<(String, i64)> = (0..700).map(|number| (format!("f{number}"), number)).collect();
-        r.hset_multiple::<_, _, _, ()>("h", &fields).unwrap();
-        let found: HashMap<String, i64> = r.hscan("h").unwrap().map(Result::unwrap).collect();
-        assert_eq!(found, fields.into_iter().collect());
     });
 }
 
 #[test]
 fn transactions_are_done_whole_or_again() {
-    with_server(|serving, protocol| {
+    with_servers(|serving, protocol| {
         let (r, other) = (&mut connect(serving, protocol), &mut connect(serving, protocol));
         let (a, b): (i64, i64) = redis::pipe().atomic().incr("a", 1).incr("a", 1).query(r).unwrap();
         assert_eq!((a, b), (1, 2));
@@ -108,7 +139,7 @@ fn transactions_are_done_whole_or_again() {
 
 #[test]
 fn messages_are_published_and_heard() {
-    with_server(|serving, protocol| {
+    with_servers(|serving, protocol| {
         let (subscriber, r) = (&mut connect(serving, protocol), &mut connect(serving, protocol));
         let mut listening = subscriber.as_pubsub();
         listening.subscribe("news").unwrap();

@@ -1,4 +1,6 @@
-// What people do with go-redis, done to a server: `go run . HOST:PORT`. Ends with 1 at the first thing that is wrong.
+// What people do with go-redis, done to a server: `go run . HOST:PORT ENGINE`. Ends with 1 at the first thing that is wrong.
+//
+// On the engine `hashlog` what needs keys in order must be refused, and all else be as it is.
 package main
 
 import (
@@ -7,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"reflect"
+	"regexp"
 	"sort"
 	"time"
 
@@ -14,6 +17,8 @@ import (
 )
 
 var ctx = context.Background()
+
+var isOrdered = os.Args[2] != "hashlog"
 
 func check(found, expected any, what string) {
 	if !reflect.DeepEqual(found, expected) {
@@ -56,6 +61,23 @@ func collections(r *redis.Client) {
 	check(pairs, []redis.Z{{Score: 1, Member: "one"}, {Score: 2.5, Member: "two"}}, "ZRANGE WITHSCORES")
 }
 
+func refusals(r *redis.Client) {
+	names := regexp.MustCompile("--engine tree")
+	for _, err := range []error{
+		r.HSet(ctx, "h", "f", 1).Err(),
+		r.RPush(ctx, "l", 1).Err(),
+		r.BLPop(ctx, time.Second, "l").Err(),
+		r.SAdd(ctx, "s", 1).Err(),
+		r.ZAdd(ctx, "z", redis.Z{Score: 1, Member: "m"}).Err(),
+		r.Eval(ctx, "return redis.call('LPUSH', KEYS[1], 'v')", []string{"l"}).Err(),
+	} {
+		check(err != nil && names.MatchString(err.Error()), true, fmt.Sprint("the refusal ", err))
+	}
+	check(must(r.Exists(ctx, "h", "l", "s", "z").Result()), int64(0), "EXISTS")
+	known := must(r.Do(ctx, "COMMAND", "INFO", "zadd", "get").Slice())
+	check([]bool{known[0] != nil, known[1] != nil}, []bool{false, true}, "COMMAND INFO")
+}
+
 func together(r *redis.Client) {
 	var get *redis.StringCmd
 	must(r.TxPipelined(ctx, func(p redis.Pipeliner) error {
@@ -85,11 +107,13 @@ func together(r *redis.Client) {
 }
 
 func waiting(r *redis.Client) {
-	go func() {
-		time.Sleep(100 * time.Millisecond)
-		r.RPush(ctx, "queue", "job")
-	}()
-	check(must(r.BLPop(ctx, 5*time.Second, "queue").Result()), []string{"queue", "job"}, "BLPOP")
+	if isOrdered {
+		go func() {
+			time.Sleep(100 * time.Millisecond)
+			r.RPush(ctx, "queue", "job")
+		}()
+		check(must(r.BLPop(ctx, 5*time.Second, "queue").Result()), []string{"queue", "job"}, "BLPOP")
+	}
 	subscriber := r.Subscribe(ctx, "news")
 	must(subscriber.Receive(ctx))
 	check(must(r.Publish(ctx, "news", "hello").Result()), int64(1), "PUBLISH")
@@ -111,10 +135,15 @@ func scripts(r *redis.Client) {
 func main() {
 	for _, protocol := range []int{2, 3} {
 		r := redis.NewClient(&redis.Options{Addr: os.Args[1], Protocol: protocol})
-		parts := []struct {
+		type part struct {
 			name string
 			run  func(*redis.Client)
-		}{{"strings", strings}, {"collections", collections}, {"together", together}, {"waiting", waiting}, {"scripts", scripts}}
+		}
+		ordered := part{"collections", collections}
+		if !isOrdered {
+			ordered = part{"refusals", refusals}
+		}
+		parts := []part{{"strings", strings}, ordered, {"together", together}, {"waiting", waiting}, {"scripts", scripts}}
 		for _, part := range parts {
 			must(r.FlushAll(ctx).Result())
 			part.run(r)

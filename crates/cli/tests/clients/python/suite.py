@@ -1,4 +1,4 @@
-"""What people do with redis-py, done to a server: `suite.py HOST PORT [ENGINE]`. Ends with 1 at the first thing that is wrong.
+"""What people do with redis-py, done to a server: `suite.py HOST PORT ENGINE`. Ends with 1 at the first thing that is wrong.
 
 On the engine `hashlog` what needs keys in order must be refused, and all else be as it is."""
 
@@ -8,7 +8,7 @@ import time
 
 import redis
 
-IS_ORDERED = sys.argv[3:] != ["hashlog"]
+IS_ORDERED = sys.argv[3] != "hashlog"
 
 
 def check(found, expected, what):
