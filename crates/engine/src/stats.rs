@@ -110,8 +110,16 @@ pub struct HashStats {
     pub index_entry_count: u64,
     /// Slots of the index that began to grow.
     pub growth_count: u64,
-    /// Waits of operations for a bucket that another thread split.
+    /// Waits of operations for the memory of a slot that begins to grow, or for a bucket that
+    /// another thread split.
     pub growth_wait_count: u64,
+    /// Microseconds of the longest one.
+    pub growth_wait_us_max: u64,
+    /// Waits of operations that could not begin, since a checkpoint, a snapshot or a transaction
+    /// had stopped all for a moment.
+    pub stop_wait_count: u64,
+    /// Microseconds of the longest one.
+    pub stop_wait_us_max: u64,
     /// Bytes of the hybrid log that are in memory.
     pub resident_bytes: u64,
     /// Memory of copies of records that were read from segments.

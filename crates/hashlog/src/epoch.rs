@@ -25,9 +25,12 @@
 use std::fmt;
 use std::sync::Arc;
 
+use firn_storage::Clock;
+
 use crate::sync::{
     Apart, AtomicBool, AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering, Patience, fence, lock,
 };
+use crate::waits::Waits;
 
 /// What runs once an epoch has passed.
 type Action = Box<dyn FnOnce() + Send>;
@@ -50,6 +53,8 @@ pub(crate) struct Epochs {
     waiting: Mutex<Vec<(u64, Action)>>,
     /// As many as `waiting` has: looked at without its lock.
     waiting_count: AtomicUsize,
+    /// Of operations that could not begin, since all were stopped.
+    stop_waits: Waits,
 }
 
 #[derive(Debug, Default)]
@@ -60,7 +65,8 @@ struct Cell {
 }
 
 impl Epochs {
-    pub(crate) fn new() -> Arc<Self> {
+    /// Waits of operations are timed by `clock`, if there is one.
+    pub(crate) fn new(clock: Option<&Arc<dyn Clock>>) -> Arc<Self> {
         Arc::new(Self {
             current: AtomicU64::new(1),
             cells: (0..PARTICIPANTS_MAX).map(|_| Apart::default()).collect(),
@@ -69,7 +75,13 @@ impl Epochs {
             stopping: Mutex::new(()),
             waiting: Mutex::new(Vec::new()),
             waiting_count: AtomicUsize::new(0),
+            stop_waits: Waits::timed_by(clock),
         })
+    }
+
+    /// Waits of operations that could not begin, since all were stopped.
+    pub(crate) fn stop_waits(&self) -> &Waits {
+        &self.stop_waits
     }
 
     /// A cell of one's own; `None` if all are taken.
@@ -215,6 +227,12 @@ impl Participant {
 /// Leaves, and enters when operations are no longer stopped.
 #[cold]
 fn wait_for_start(epochs: &Epochs, cell: &AtomicU64) {
+    // Before the clock is asked: the one that stops waits for this.
+    cell.store(OUTSIDE, Ordering::Release);
+    epochs.stop_waits.during(|| enter_once_started(epochs, cell));
+}
+
+fn enter_once_started(epochs: &Epochs, cell: &AtomicU64) {
     let mut patience = Patience::default();
     loop {
         cell.store(OUTSIDE, Ordering::Release);
@@ -249,5 +267,38 @@ impl Drop for Inside<'_> {
     #[inline]
     fn drop(&mut self) {
         self.cell.store(OUTSIDE, Ordering::Release);
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::time::Duration;
+
+    use firn_storage::ManualClock;
+
+    use super::*;
+
+    #[test]
+    fn waits_for_a_stop_are_counted_and_the_longest_is_timed() {
+        let clock = Arc::new(ManualClock::new(0));
+        let timed: Arc<dyn Clock> = Arc::clone(&clock) as _;
+        let epochs = Epochs::new(Some(&timed));
+        let mut participant = epochs.join().expect("a place");
+        drop(participant.enter());
+        assert_eq!((epochs.stop_waits().count(), epochs.stop_waits().longest_us()), (0, 0));
+        for ms in [7, 3] {
+            let stopped = epochs.stop();
+            let before = epochs.stop_waits().count();
+            std::thread::scope(|scope| {
+                let entering = scope.spawn(|| drop(participant.enter()));
+                while epochs.stop_waits().count() == before {
+                    std::thread::yield_now();
+                }
+                clock.advance(Duration::from_millis(ms));
+                drop(stopped);
+                entering.join().expect("it enters");
+            });
+        }
+        assert_eq!((epochs.stop_waits().count(), epochs.stop_waits().longest_us()), (2, 7000));
     }
 }

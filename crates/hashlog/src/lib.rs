@@ -31,6 +31,7 @@ mod error;
 mod anew; // files whose making is tried again
 mod needless; // files that go
 mod settings;
+mod waits; // of operations for others
 mod epoch; // which threads are amid an operation
 mod index; // from hashes to addresses
 mod log; // what is in memory

@@ -42,6 +42,7 @@ use crate::snapshots::Snapshots;
 use crate::state::{Manifest, State};
 use crate::stripes::Stripes;
 use crate::values::Values;
+use crate::waits::Waits;
 
 /// Edits after which one restates everything.
 const EDITS_MAX: u64 = 64;
@@ -58,11 +59,10 @@ pub(crate) fn open(options: &HashOptions) -> Result<(Arc<Database>, Box<dyn Stor
     let Some((page_bits, segment_bits)) = state.sizes else {
         return Err(Error::new(ErrorKind::Corrupt, "the manifest names no sizes of a hashed database"));
     };
-    let epochs = Epochs::new();
+    let epochs = Epochs::new(Some(&options.clock));
     let HashSettings { index_bytes_max, read_cache_bytes, .. } = options.settings.engine;
     let log_bytes = options.settings.memory_bytes.saturating_sub(index_bytes_max + read_cache_bytes);
-    let buckets = usize::try_from(index_bytes_max / 64).unwrap_or(usize::MAX >> 8);
-    let index = Index::new(buckets, Arc::clone(&epochs)).map_err(no_memory)?;
+    let index = empty_index(options, &epochs)?;
     let log = Log::new((state.begin, state.cut), log_bytes / 8, page_bits).map_err(no_memory)?;
     let keyspaces = open_keyspaces(options, &state)?;
     let Segments { bases, cold_bases, needless } = segments(options, &state, segment_bits)?;
@@ -119,6 +119,14 @@ pub(crate) fn open(options: &HashOptions) -> Result<(Arc<Database>, Box<dyn Stor
         start_threads(&database, options.settings.background_threads.max(2), &**spawn)?;
     }
     Ok((database, lock))
+}
+
+fn empty_index(options: &HashOptions, epochs: &Arc<Epochs>) -> Result<Index> {
+    let HashSettings { index_bytes_max, index_keys_min, .. } = options.settings.engine;
+    let buckets = usize::try_from(index_bytes_max / 64).unwrap_or(usize::MAX >> 8);
+    let waits = Waits::timed_by(Some(&options.clock));
+    let index = Index::new(buckets, Arc::clone(epochs), waits).map_err(no_memory)?;
+    Ok(index.sized_for(index_keys_min))
 }
 
 fn environment(options: &HashOptions) -> Environment {

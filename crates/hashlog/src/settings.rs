@@ -35,6 +35,15 @@ firn_engine::engine_settings! {
         "lower it, or raise memory_bytes",
         tests "at least 64 KiB", |s| s.engine.index_bytes_max >= 64 << 10;
 
+    /// Keys that the index has room for from the start, so that it need not grow as they are
+    /// written. Each slot takes its part with its first key; where index_bytes_max has not so much,
+    /// slots begin small.
+    index_keys_min: u64, Expert,
+        "0", |_| 0,
+        "0 to 10^12",
+        |s| s.engine.index_keys_min <= 1_000_000_000_000,
+        "choose a number in that range";
+
     /// Bytes of memory_bytes for copies of records that were read from the device; 0 for none. They
     /// take no memory before there are any.
     read_cache_bytes: u64, Expert,

@@ -6,6 +6,8 @@
 
 #[path = "../src/sync.rs"]
 mod sync;
+#[path = "../src/waits.rs"]
+mod waits;
 #[path = "../src/epoch.rs"]
 mod epoch;
 
@@ -25,7 +27,7 @@ struct Things {
 #[test]
 fn nothing_is_freed_below_an_operation() {
     loom::model(|| {
-        let epochs = Epochs::new();
+        let epochs = Epochs::new(None);
         let things = Arc::new(Things::default());
         let reader = {
             let (mut participant, things) = (epochs.join().unwrap(), Arc::clone(&things));
@@ -48,7 +50,7 @@ fn nothing_is_freed_below_an_operation() {
 #[test]
 fn nothing_is_under_way_while_operations_are_stopped() {
     loom::model(|| {
-        let epochs = Epochs::new();
+        let epochs = Epochs::new(None);
         let parts = Arc::new([AtomicUsize::new(0), AtomicUsize::new(0)]);
         let writer = {
             let (mut participant, parts) = (epochs.join().unwrap(), Arc::clone(&parts));
@@ -71,7 +73,7 @@ fn nothing_is_under_way_while_operations_are_stopped() {
 #[test]
 fn operations_from_before_are_over_once_an_epoch_has_passed() {
     loom::model(|| {
-        let epochs = Epochs::new();
+        let epochs = Epochs::new(None);
         let (is_closed, touches) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
         let writer = {
             let mut participant = epochs.join().unwrap();

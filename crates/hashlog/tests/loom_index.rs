@@ -6,6 +6,8 @@
 
 #[path = "../src/sync.rs"]
 mod sync;
+#[path = "../src/waits.rs"]
+mod waits;
 #[path = "../src/epoch.rs"]
 mod epoch;
 #[path = "../src/index/mod.rs"]
@@ -16,6 +18,7 @@ use std::sync::Arc;
 use epoch::Epochs;
 use index::{Index, Inserted, KeyHash};
 use loom::thread;
+use waits::Waits;
 
 /// Schedules with more switches than this between threads that could go on are not tried.
 fn model(f: impl Fn() + Sync + Send + 'static) {
@@ -48,8 +51,8 @@ fn put(index: &Index, number: u16, address: u64) -> u64 {
 #[test]
 fn two_insertions_of_one_tag_make_one_entry() {
     model(|| {
-        let epochs = Epochs::new();
-        let index = Arc::new(Index::new(16, Arc::clone(&epochs)).unwrap());
+        let epochs = Epochs::new(None);
+        let index = Arc::new(Index::new(16, Arc::clone(&epochs), Waits::timed_by(None)).unwrap());
         let threads: Vec<_> = [16, 24]
             .into_iter()
             .map(|address| {
@@ -71,8 +74,8 @@ fn two_insertions_of_one_tag_make_one_entry() {
 #[test]
 fn a_slot_that_grows_keeps_its_entries() {
     model(|| {
-        let epochs = Epochs::new();
-        let index = Arc::new(Index::new(32, Arc::clone(&epochs)).unwrap());
+        let epochs = Epochs::new(None);
+        let index = Arc::new(Index::new(32, Arc::clone(&epochs), Waits::timed_by(None)).unwrap());
         for number in 0..6 {
             put(&index, number, 8 + u64::from(number));
         }
@@ -103,8 +106,8 @@ fn a_slot_that_grows_keeps_its_entries() {
 #[test]
 fn a_place_that_becomes_free_amid_two_insertions_makes_no_second_entry() {
     model(|| {
-        let epochs = Epochs::new();
-        let index = Arc::new(Index::new(16, Arc::clone(&epochs)).unwrap());
+        let epochs = Epochs::new(None);
+        let index = Arc::new(Index::new(16, Arc::clone(&epochs), Waits::timed_by(None)).unwrap());
         put(&index, 1, 8);
         let threads: Vec<_> = [Some(16), None]
             .into_iter()

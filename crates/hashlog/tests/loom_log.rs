@@ -7,6 +7,8 @@
 
 #[path = "../src/sync.rs"]
 mod sync;
+#[path = "../src/waits.rs"]
+mod waits;
 #[path = "../src/epoch.rs"]
 mod epoch;
 #[path = "../src/log/mod.rs"]
@@ -90,7 +92,7 @@ fn reservations_lie_apart_and_each_page_is_turned_once() {
 #[test]
 fn what_is_safe_to_be_written_out_is_not_changed() {
     model(|| {
-        let (log, epochs) = (Arc::new(log()), Epochs::new());
+        let (log, epochs) = (Arc::new(log()), Epochs::new(None));
         let address = put(&log, 1).unwrap();
         let writer = {
             let (log, mut participant) = (Arc::clone(&log), epochs.join().unwrap());
@@ -117,7 +119,7 @@ fn what_is_safe_to_be_written_out_is_not_changed() {
 #[test]
 fn a_page_is_taken_away_when_no_operation_reads_it() {
     model(|| {
-        let (log, epochs) = (Arc::new(log()), Epochs::new());
+        let (log, epochs) = (Arc::new(log()), Epochs::new(None));
         let address = put(&log, 1).unwrap();
         (1..PAGES).for_each(|_| assert!(matches!(log.tail.reserve(PAGE), Room::Turned(_))));
         assert!(matches!(log.tail.reserve(PAGE), Room::Full(_)), "the ring is full");

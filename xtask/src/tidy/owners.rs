@@ -33,6 +33,7 @@ const PLAIN: &[(&str, &str)] = &[
     ("crates/bench::RespResult", "what a run against a server came to, as reports have it"),
     ("crates/engine::Stats", "statistics of an engine"),
     ("crates/engine::BlobStats", "statistics of separated values"),
+    ("crates/engine::HashStats", "statistics of the hashed engine"),
     ("crates/format::Properties", "a block of a table, field by field"),
     ("crates/protocol::Command", "a row of the table of commands"),
 ];

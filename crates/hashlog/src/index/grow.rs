@@ -21,6 +21,7 @@ use super::hash::TAG_BITS;
 use super::slab::{BUCKET_WORDS, Slab};
 use super::{ENTRIES, Index, Link, Run, SLOTS};
 use crate::sync::{AtomicU64, Ordering, Patience, lock};
+use crate::waits::Waits;
 
 /// Entries for each bucket from which on a slot grows.
 const ENTRIES_PER_BUCKET: u64 = 6;
@@ -35,20 +36,21 @@ pub(super) struct Growth {
 }
 
 /// How often slots grew. Of the standard library, since no thread decides anything by them.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct GrowthCounts {
     /// Growths that began.
     pub(crate) begun: std::sync::atomic::AtomicU64,
-    /// Waits for another thread to split a bucket.
-    pub(crate) waits: std::sync::atomic::AtomicU64,
+    /// Waits for the memory of a run, or for another thread to split a bucket.
+    pub(crate) waits: Waits,
 }
 
 /// Words for each slot: the old run, the next of its buckets to split, and how many are split.
 const WORDS: usize = 3;
 
 impl Growth {
-    pub(super) fn new() -> io::Result<Self> {
-        Ok(Self { words: Words::zeroed(SLOTS * WORDS)?, counts: GrowthCounts::default() })
+    pub(super) fn new(waits: Waits) -> io::Result<Self> {
+        let counts = GrowthCounts { begun: 0.into(), waits };
+        Ok(Self { words: Words::zeroed(SLOTS * WORDS)?, counts })
     }
 
     fn old(&self, slot: usize) -> &AtomicU64 {
@@ -70,7 +72,7 @@ impl Index {
         if run.is_growing() {
             self.split_next(slot, run);
         } else if entries > entries_max(slot, run.size()) && run.size() < SIZE_MAX {
-            self.begin_growth(slot, run);
+            self.growth.counts.waits.during(|| self.begin_growth(slot, run));
         }
     }
 
@@ -128,13 +130,8 @@ impl Index {
         let first_link = &self.words(halves[0])[ENTRIES];
         let claimed = first_link.compare_exchange(0, Link::CLAIMED, Ordering::AcqRel, Ordering::Acquire);
         if claimed.is_err() {
-            self.growth.counts.waits.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-            let mut patience = Patience::default();
-            while halves
-                .iter()
-                .any(|half| !Link(self.words(*half)[ENTRIES].load(Ordering::Acquire)).is_ready())
-            {
-                patience.wait();
+            if !self.are_ready(halves) {
+                self.growth.counts.waits.during(|| self.wait_for(halves));
             }
             return;
         }
@@ -149,6 +146,18 @@ impl Index {
         }
         if self.growth.split(slot).fetch_add(1, Ordering::AcqRel) + 1 == 1 << old.size() {
             self.end_growth(slot, run, old);
+        }
+    }
+
+    fn are_ready(&self, halves: [u64; 2]) -> bool {
+        halves.iter().all(|half| Link(self.words(*half)[ENTRIES].load(Ordering::Acquire)).is_ready())
+    }
+
+    /// Waits until another thread has filled both.
+    fn wait_for(&self, halves: [u64; 2]) {
+        let mut patience = Patience::default();
+        while !self.are_ready(halves) {
+            patience.wait();
         }
     }
 
@@ -183,6 +192,11 @@ fn entries_max(slot: usize, size: u32) -> u64 {
     // Between 0 and 63, the same for a slot at all times.
     let jitter = (slot as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58;
     even - even / 8 + even * jitter / 256
+}
+
+/// The size of a run that has room for so many entries, and some more.
+pub(super) fn size_for(entries: u64) -> u32 {
+    (0..SIZE_MAX).find(|size| entries <= (ENTRIES_PER_BUCKET - 1) << size).unwrap_or(SIZE_MAX)
 }
 
 /// Gives back a run, with its overflow buckets.

@@ -135,7 +135,11 @@ impl Index {
         if !found.is_none() {
             return Some(found);
         }
-        let run = Run::new(buckets.take()?, 0);
+        let sized = Some(self.first_size).filter(|size| *size > 0);
+        let run = match sized.and_then(|size| Some(Run::new(self.slab.take(size)?, size))) {
+            Some(run) => run,
+            None => Run::new(buckets.take()?, 0),
+        };
         self.directory.word(slot).store(run.0, Ordering::Release);
         Some(run)
     }

@@ -37,6 +37,7 @@ use firn_arena::Words;
 
 use crate::epoch::Epochs;
 use crate::sync::{AtomicU64, Mutex, Ordering, Patience};
+use crate::waits::Waits;
 use slab::{BUCKET_WORDS, Slab};
 
 /// Entries of a bucket; the last word is its link.
@@ -53,6 +54,8 @@ pub(crate) struct Index {
     epochs: Arc<Epochs>,
     /// One slot at a time begins to grow.
     beginning: Mutex<()>,
+    /// The first run of a slot has `1 << first_size` buckets.
+    first_size: u32,
 }
 
 /// What the directory has of a slot: its first bucket, 36 bits, how many there are, as a power of
@@ -133,16 +136,23 @@ enum Walk {
 }
 
 impl Index {
-    /// An empty index with room for `buckets`, which take memory as they are used.
-    pub(crate) fn new(buckets: usize, epochs: Arc<Epochs>) -> io::Result<Self> {
+    /// An empty index with room for `buckets`, which take memory as they are used. What operations
+    /// wait for as it grows is counted in `waits`.
+    pub(crate) fn new(buckets: usize, epochs: Arc<Epochs>, waits: Waits) -> io::Result<Self> {
         Ok(Self {
             directory: Words::zeroed(SLOTS)?,
             counts: Words::zeroed(SLOTS)?,
-            growth: grow::Growth::new()?,
+            growth: grow::Growth::new(waits)?,
             slab: Arc::new(Slab::new(buckets)?),
             epochs,
             beginning: Mutex::new(()),
+            first_size: 0,
         })
+    }
+
+    /// The same for so many `keys`, evenly spread: few slots grow before there are more.
+    pub(crate) fn sized_for(self, keys: u64) -> Self {
+        Self { first_size: grow::size_for(keys.div_ceil(SLOTS as u64)), ..self }
     }
 
     /// The entry that leads to the chain of the key, if there is one.

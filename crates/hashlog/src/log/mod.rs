@@ -228,7 +228,7 @@ mod tests {
     #[test]
     fn a_page_that_was_begun_before_is_zeroed_whole() {
         let (page_bits, first_page) = (12, 5 << 12);
-        let epochs = Epochs::new();
+        let epochs = Epochs::new(None);
         let next = first_page + 300;
         let log = Log::new((ADDRESS_MIN, next), 0, page_bits).expect("memory");
         let words = || {

@@ -4,13 +4,14 @@ use firn_storage::backend::Memory;
 
 use super::*;
 use crate::device::Device;
+use crate::waits::Waits;
 
 fn store() -> Store {
     let storage: Arc<dyn Storage> = Arc::new(Memory::new());
     let device = Device::open(&storage, (1, 1), 10, (cold_segment, Vec::new())).expect("no files");
     let cold = Cold::new(device, (8, 8, 8), Vec::new().into());
-    let epochs = Epochs::new();
-    let index = Index::new(1024, Arc::clone(&epochs)).expect("an index");
+    let epochs = Epochs::new(None);
+    let index = Index::new(1024, Arc::clone(&epochs), Waits::timed_by(None)).expect("an index");
     let log = Log::new((8, 8), 1 << 12, 8).expect("a log");
     Store {
         index,

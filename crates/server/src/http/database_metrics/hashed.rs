@@ -28,9 +28,21 @@ pub(super) fn text(stats: &Stats, hash: &HashStats, text: &mut Exposition) {
     for (name, value, help) in gauges {
         text.single(&format!("firn_hashlog_{name}"), Gauge, help, value);
     }
+    let longest = [
+        ("growth_wait_max_seconds", hash.growth_wait_us_max, "The longest wait for a slot that grew."),
+        (
+            "stop_wait_max_seconds",
+            hash.stop_wait_us_max,
+            "The longest wait while all operations were stopped.",
+        ),
+    ];
+    for (name, us, help) in longest {
+        text.single(&format!("firn_hashlog_{name}"), Gauge, help, us as f64 / 1e6);
+    }
     let counters = [
         ("growths_total", hash.growth_count, "Slots of the index that began to grow."),
-        ("growth_waits_total", hash.growth_wait_count, "Waits for a bucket that another thread split."),
+        ("growth_waits_total", hash.growth_wait_count, "Waits of operations for a slot that grew."),
+        ("stop_waits_total", hash.stop_wait_count, "Waits of operations while all were stopped."),
         ("device_reads_total", stats.read_miss_count, "Records that were read from segments."),
         ("flush_write_bytes_total", hash.flush_write_bytes_total, "Bytes of records written to segments."),
         ("value_write_bytes_total", hash.value_write_bytes_total, "Bytes written of values that lie alone."),
