@@ -5,30 +5,35 @@
 //!     threads take keys in chunks ─► Blocking session ─► figures per second and per CPU second
 //!     the same keys ─► chase: two dependent reads of equal memory, what an index must pay
 //!   adds ─► the sums of all values before and after are compared
+//!   if asked for: the same with a checkpoint amid
 //! ```
 //! Operations are counted by chunk and not timed one by one: a clock would cost as much as they do.
 
 mod args;
-mod chase;
-mod key_file;
-mod phase;
-mod result;
 mod source;
+mod key_file;
+mod load;
+mod phase;
+mod chase;
+mod checkpoint;
+mod result;
 #[cfg(test)]
 mod tests;
 
-use firn::PointDb;
+use firn::{EngineSettings, HashSettings, PointDb};
 use firn_engine::{Error, Result};
 
 pub use args::PointsArgs;
+pub use checkpoint::CheckpointResult;
 pub use key_file::process_ycsb;
+pub use load::Loaded;
 pub use result::PointsResult;
 
 use crate::args::command_line;
 use crate::measure::Machine;
 use crate::suite::BenchDir;
 use chase::Chase;
-use phase::{Workload, sum_of, write_all};
+use phase::{Workload, sum_of};
 use source::Source;
 
 /// Loads, runs every workload over every distribution, and checks the sums of what was added;
@@ -38,12 +43,13 @@ use source::Source;
 /// `Invalid` for arguments that make no benchmark; `Bug` if a sum is not exact; otherwise whatever
 /// the store failed with.
 pub fn run_points(args: &PointsArgs) -> Result<Vec<PointsResult>> {
+    args.check_engine()?;
     let source = Source::new(args)?;
     let dir = BenchDir::new(args.dir.as_deref())?;
     if !dir.is_empty() {
         return Err(Error::invalid("the directory is not empty: name an empty one"));
     }
-    let db = open(args, dir.path())?;
+    let db = open(args, &source, dir.path())?;
     let machine = Machine::here();
     eprintln!("{}", machine.line());
     eprintln!(
@@ -53,15 +59,11 @@ pub fn run_points(args: &PointsArgs) -> Result<Vec<PointsResult>> {
         source.key_count(),
         args.threads()
     );
-    let loaded = phase::timed(|| write_all(&db, source.loaded(), args))?;
-    println!(
-        "loaded {} keys at {:.2} M/s",
-        source.key_count(),
-        source.key_count() as f64 / loaded.as_secs_f64() / 1e6
-    );
+    let loaded = Loaded::by_writing(&db, &source, args)?;
+    println!("{}", loaded.line());
     let chase = fits(args, &source).then(|| Chase::new(db.stats().memory_bytes, args.seed));
     println!("{}", result::HEAD);
-    let mut results = Vec::new();
+    let (mut results, mut checkpoints) = (Vec::new(), Vec::new());
     for distribution in source.distributions(args) {
         let keys = source.draw(distribution, args);
         let beside = chase.as_ref().map(|chase| chase.run(&keys, args));
@@ -71,15 +73,24 @@ pub fn run_points(args: &PointsArgs) -> Result<Vec<PointsResult>> {
             if let Some(before) = before {
                 check_sum(before, sum_of(&db, &source.all(), args)?, measured.operations)?;
             }
+            if args.checkpoint {
+                let what = (workload, distribution);
+                checkpoints.push(CheckpointResult::of(&db, what, &keys, args, &measured)?);
+            }
             let result = PointsResult::new(args, workload, distribution, &source, &measured, beside);
             println!("{}", result.row());
             results.push(result);
         }
     }
+    if args.checkpoint {
+        println!("{}", checkpoint::HEAD);
+        checkpoints.iter().for_each(|result| println!("{}", result.row()));
+    }
     db.close()?;
     if let Some(path) = &args.json {
         let command = command_line();
-        let written = result::Report { command: &command, machine: &machine, results: &results };
+        let (command, machine) = (&command, &machine);
+        let written = result::Report { command, machine, loaded, results: &results, checkpoints };
         let text = serde_json::to_string(&written)
             .map_err(|error| Error::bug("a result has no JSON form").because(error))?;
         crate::report::write_text(path, &format!("{text}\n"))?;
@@ -102,8 +113,16 @@ fn fits(args: &PointsArgs, source: &Source) -> bool {
     source.key_count() * KEY_BYTES <= args.memory_bytes.unwrap_or(firn::Settings::MEMORY_BYTES_DEFAULT)
 }
 
-fn open(args: &PointsArgs, dir: &std::path::Path) -> Result<PointDb> {
+fn open(args: &PointsArgs, source: &Source, dir: &std::path::Path) -> Result<PointDb> {
     let mut settings = args.memory_bytes.map_or_else(firn::Settings::default, firn::Settings::for_memory);
     settings.durability = args.durability;
-    PointDb::builder(dir).engine(args.engine.engine).settings(settings).open_points()
+    let mut own = HashSettings::for_memory(settings.memory_bytes);
+    if args.presized {
+        own.index_keys_min = source.key_count();
+    }
+    if args.checkpoint {
+        // None but those that are asked for.
+        (own.redo_bytes_max, own.checkpoint_interval_ms) = (1 << 40, 86_400_000);
+    }
+    PointDb::builder(dir).engine(args.engine.engine).settings(settings).hash_settings(own).open_points()
 }

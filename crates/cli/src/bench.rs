@@ -67,12 +67,12 @@ enum Suite {
     /// The db_bench family: fillseq, fillrandom, overwrite, readrandom, seekrandom,
     /// readwhilewriting, ...
     Db(Db),
-    /// A server that speaks RESP under load: throughput, latency, processor time of both sides;
-    /// comparisons
+    /// A server that speaks RESP under load, of either engine: throughput, latency, processor time
+    /// of both sides; comparisons
     #[command(after_help = RESP_EXAMPLES)]
     Resp(RespArgs),
     /// Queues on servers, whose elements are removed as fast as they come: whether the last rounds
-    /// cost what the first did
+    /// cost what the first did. Sorted sets and lists need keys in order: Redis, or the engine tree
     #[command(after_help = QUEUES_EXAMPLES)]
     Queues(QueuesArgs),
     /// FASTER's workloads: keys and values of 8 bytes, read, half written, added to; per second of
@@ -92,10 +92,10 @@ enum Suite {
 #[derive(Subcommand)]
 enum Experiment {
     /// How much is written for how little space, separated values: the curve from 1.15 to
-    /// 2.0, and a model's
+    /// 2.0, and a model's. Of the engine tree, which alone separates values
     Space(SpaceArgs),
     /// Compactions by the database, by one worker, by a service: throughput, latency, processor
-    /// time; schedulers, zones, equal processors
+    /// time; schedulers, zones, equal processors. Of the engine tree, whose compactions are jobs
     Caas(CaasArgs),
 }
 

@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use firn::EngineKind;
 use firn_engine::settings::parse_bytes;
-use firn_engine::{Durability, Result};
+use firn_engine::{Durability, Error, Result};
 
 use super::phase::Workload;
 use crate::args::{EngineArgs, parse_durability, parse_positive, parse_seconds};
@@ -51,6 +52,14 @@ pub struct PointsArgs {
     /// process (kill -9) or disk (power loss)
     #[arg(long, value_name = "NAME", value_parser = parse_durability, default_value = "process")]
     pub durability: Durability,
+    /// Give the index of hashlog room for all keys before they are loaded, so that it does not grow
+    #[arg(long)]
+    pub presized: bool,
+    /// Run each workload twice more on hashlog, the first time with a checkpoint as it begins.
+    /// What is done until 10 s after it is compared with what is done without one; no other
+    /// checkpoints are taken
+    #[arg(long)]
+    pub checkpoint: bool,
     /// Seed of every random choice
     #[arg(long, value_name = "SEED", default_value_t = 1)]
     pub seed: u64,
@@ -63,6 +72,17 @@ impl PointsArgs {
     /// The workloads that were named.
     pub(super) fn workloads(&self) -> Result<Vec<Workload>> {
         self.workload.iter().map(|name| Workload::from_name(name)).collect()
+    }
+
+    /// Refuses what the other engine has not.
+    pub(super) fn check_engine(&self) -> Result<()> {
+        let refused = [(self.presized, "--presized"), (self.checkpoint, "--checkpoint")];
+        match refused.into_iter().find(|(is_asked, _)| *is_asked) {
+            Some((_, option)) if self.engine.engine == EngineKind::Tree => {
+                Err(Error::invalid(format!("{option} is for the engine hashlog: say --engine hashlog")))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// At least one.

@@ -3,6 +3,8 @@
 use serde::Serialize;
 
 use super::args::PointsArgs;
+use super::checkpoint::CheckpointResult;
+use super::load::Loaded;
 use super::phase::{Measured, Workload};
 use super::source::Source;
 use crate::driver::SAMPLE_EVERY;
@@ -43,7 +45,9 @@ pub struct PointsResult {
 pub(super) struct Report<'r> {
     pub(super) command: &'r str,
     pub(super) machine: &'r Machine,
+    pub(super) loaded: Loaded,
     pub(super) results: &'r [PointsResult],
+    pub(super) checkpoints: Vec<CheckpointResult>,
 }
 
 /// Names of the columns of a row.

@@ -1,4 +1,5 @@
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Parser;
 use firn::EngineKind;
@@ -37,6 +38,49 @@ fn every_workload_runs_on_both_engines_and_sums_are_exact() {
             );
             assert!(row.series.iter().sum::<u64>() <= row.operations && !row.series.is_empty());
         }
+    }
+}
+
+#[test]
+fn loads_say_what_the_index_did_and_what_a_key_takes() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let loaded = |more: &[&str]| {
+        let json = dir.path().join("r.json").display().to_string();
+        let all = ["--engine", "hashlog", "--records", "200k", "--workload", "read", "--json", &json];
+        run_points(&args(&[&all[..], more].concat())).expect("it runs");
+        let text = std::fs::read_to_string(&json).expect("written");
+        serde_json::from_str::<serde_json::Value>(&text).expect("JSON")["loaded"].clone()
+    };
+    let figure = |loaded: &serde_json::Value, name: &str| loaded[name].as_f64().expect("a number");
+    let grown = loaded(&[]);
+    // A slot of twelve keys has grown once, most of them: six entries a bucket.
+    assert!(figure(&grown, "growths") > 10_000.0, "{grown}");
+    assert!(figure(&grown, "growth_waits") >= figure(&grown, "growths"), "{grown}");
+    assert!((40.0..60.0).contains(&figure(&grown, "memory_bytes_per_key")), "{grown}");
+    let presized = loaded(&["--presized"]);
+    assert!(figure(&presized, "growths") < 1_000.0, "{presized}");
+}
+
+#[test]
+fn a_run_with_a_checkpoint_is_compared_until_some_time_after_it() {
+    let all = ["--engine", "hashlog", "--records", "2000", "--workload", "rmw", "--checkpoint"];
+    let error =
+        run_points(&args(&[&all[..], &["--distribution", "uniform"]].concat())).expect_err("too short");
+    assert!(error.to_string().contains("--seconds 11 or more"), "{error}");
+    let second = |operations| vec![operations; 10];
+    let series = [second(1), second(2), second(3)].concat();
+    let measured =
+        phase::Measured { operations: 60, time: Duration::from_secs(3), cpu: Duration::from_secs(1), series };
+    let within = |ms| checkpoint::rate_within(&measured, Duration::from_millis(ms)).expect("long enough");
+    assert_eq!([within(1000), within(2000), within(2950)], [10.0, 15.0, 20.0]);
+    checkpoint::rate_within(&measured, Duration::from_millis(3001)).expect_err("it was over before");
+}
+
+#[test]
+fn what_the_ordered_engine_has_not_is_refused() {
+    for option in ["--presized", "--checkpoint"] {
+        let error = run_points(&args(&[option])).expect_err("of the other engine");
+        assert!(error.to_string().contains(option) && error.to_string().contains("--engine hashlog"));
     }
 }
 
