@@ -3,11 +3,15 @@
 //! `SET key value` reads nothing, so that several of them are one frame of the log. They are
 //! answered once it is written, before anything that follows them is executed. Only where a
 //! collection may stand at one of the keys is that read first.
+//!
+//! An engine without order makes a new record of each part of a batch, and changes what is written
+//! by itself where it lies. So there they are written one after another, unless each would wait
+//! for a device.
 
 use std::rc::Rc;
 use std::sync::Arc;
 
-use firn_engine::{Batch, KeyspaceId};
+use firn_engine::{Batch, KeyLocks, KeyspaceId};
 use firn_format::datatype::value::STRING_BYTES_MAX;
 use firn_format::datatype::{Bucket, UserKey, Value};
 use firn_protocol::command;
@@ -73,21 +77,21 @@ impl SetBatch {
             return;
         }
         let waits = thread.engine.waits();
-        let written = self.write(thread, client).await;
+        let (done, written) = self.write(thread, client).await;
         let count = self.batch.len();
         let ns = timer.settle(thread);
         if thread.engine.waits() != waits {
             self.note_wait(thread, client, ns);
         }
         if let Err(failure) = &written {
-            (0..count).for_each(|_| thread.counters().failed(Some(SET), true, failure.code()));
+            (done..count).for_each(|_| thread.counters().failed(Some(SET), true, failure.code()));
         }
         self.batch.clear();
         client.reply(|reply| {
-            (0..count).for_each(|_| match &written {
-                Ok(()) => reply.ok(),
-                Err(failure) => reply.error(failure.line()),
-            });
+            (0..done).for_each(|_| reply.ok());
+            if let Err(failure) = &written {
+                (done..count).for_each(|_| reply.error(failure.line()));
+            }
         });
     }
 
@@ -106,23 +110,36 @@ impl SetBatch {
         }
     }
 
-    async fn write(&mut self, thread: &Rc<ServerThread>, client: &Client) -> Result<()> {
-        let _locks = loop {
+    /// Writes all of it; how many were written, from the first on, and why the others were not.
+    async fn write(&mut self, thread: &Rc<ServerThread>, client: &Client) -> (usize, Result<()>) {
+        let _locks = match self.lock(thread, client).await {
+            Ok(locks) => locks,
+            Err(failure) => return (0, Err(failure)),
+        };
+        let is_care_needed =
+            thread.shared.observers.is_any() || self.batch.ops().any(|op| self.may_replace(op.key));
+        let written = match is_care_needed {
+            true => Box::pin(self.write_with_care(thread)).await,
+            false if thread.writes_one_by_one() => return thread.write_each(&self.batch).await,
+            false => thread.write(&self.batch).await,
+        };
+        (if written.is_ok() { self.batch.len() } else { 0 }, written)
+    }
+
+    /// Locks the keys, which have their names by what the client's index means now.
+    async fn lock(&mut self, thread: &Rc<ServerThread>, client: &Client) -> Result<KeyLocks> {
+        loop {
             let keys: Vec<(KeyspaceId, &[u8])> = self.batch.ops().map(|op| (op.keyspace, op.key)).collect();
             // A command that has read one of these keys to change it writes first.
             let locks = thread.lock(&keys).await?;
             if !self.is_outdated(thread) {
-                break locks;
+                return Ok(locks);
             }
             // The last holder of the locks may have read one of the keys, and flushed or swapped
             // databases: the batch comes after it.
             drop(locks);
             self.rename(thread, client)?;
-        };
-        if thread.shared.observers.is_any() || self.batch.ops().any(|op| self.may_replace(op.key)) {
-            return Box::pin(self.write_with_care(thread)).await;
         }
-        thread.write(&self.batch).await
     }
 
     /// Whether databases were flushed or swapped since the keys were named.

@@ -64,8 +64,8 @@ pub(crate) struct Parameters {
     keepalive_s: AtomicU64,
     /// A [`Syncing`].
     syncing: AtomicU8,
-    /// Writes are on shared storage before they are acknowledged: no parameter changes that.
-    is_shared: bool,
+    /// What the database was opened with. Where that is shared storage, no parameter changes it.
+    opened_with: Durability,
     /// Clients that the process has descriptors for.
     clients_room: usize,
 }
@@ -124,7 +124,7 @@ impl Parameters {
             is_protected: AtomicBool::new(true),
             keepalive_s: AtomicU64::default(),
             syncing: AtomicU8::default(),
-            is_shared: durability == Durability::Shared,
+            opened_with: durability,
             clients_room: settings.clients_room,
         };
         values.iter().for_each(|(name, value)| parameters.take_effect(name, value));
@@ -188,7 +188,7 @@ impl Parameters {
                 TABLE.iter().find(|it| it.name == parameter.key()).map_or(parameter.kind, |it| it.kind);
             let before = values.get(parameter.key()).map(Vec::as_slice).unwrap_or_default();
             let value = kind.check(value, before).map_err(|why| refused(parameter, &why))?;
-            if parameter.name == "appendfsync" && self.is_shared && value != before {
+            if parameter.name == "appendfsync" && self.opened_with == Durability::Shared && value != before {
                 return Err(refused(parameter, SHARED));
             }
             let number = || firn_protocol::number::parse_integer(&value).unwrap_or(0);
@@ -263,9 +263,14 @@ impl Parameters {
         const ALWAYS: u8 = Syncing::Always as u8;
         match self.syncing.load(Ordering::Relaxed) {
             NEVER | EACH_SECOND => Some(Durability::Process),
-            ALWAYS => Some(if self.is_shared { Durability::Shared } else { Durability::Disk }),
+            ALWAYS => Some(self.opened_with.max(Durability::Disk)),
             _ => None,
         }
+    }
+
+    /// Whether each write waits for a device.
+    pub(crate) fn syncs_each_write(&self) -> bool {
+        self.durability().unwrap_or(self.opened_with) > Durability::Process
     }
 
     /// Whether what was written is synced every second.

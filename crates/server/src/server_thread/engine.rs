@@ -219,6 +219,18 @@ impl EngineSession {
         self.written(outcome).await
     }
 
+    /// Sets `key` to `value`.
+    pub(super) async fn put(
+        &self,
+        keyspace: KeyspaceId,
+        key: &[u8],
+        value: &[u8],
+        options: WriteOptions,
+    ) -> Result<()> {
+        let outcome = self.session.borrow_mut().points().put(keyspace, key, value, options)?;
+        self.written(outcome).await
+    }
+
     /// Writes `batch`, which may delete ranges.
     pub(super) async fn write_ordered(&self, batch: &OrderedBatch, options: WriteOptions) -> Result<()> {
         let outcome = match &mut *self.session.borrow_mut() {

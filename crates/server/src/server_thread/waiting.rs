@@ -182,6 +182,23 @@ impl ServerThread {
         self.engine.write(batch, options).await
     }
 
+    /// Whether writes that need not be whole together cost less one by one.
+    pub(crate) fn writes_one_by_one(&self) -> bool {
+        !self.engine.is_ordered() && !self.shared.parameters.syncs_each_write()
+    }
+
+    /// Writes the operations of `batch` one after another; how many were written, from the first
+    /// on, and why the others were not.
+    pub(crate) async fn write_each(&self, batch: &Batch) -> (usize, Result<()>) {
+        let options = self.write_options(batch.len());
+        for (index, op) in batch.ops().enumerate() {
+            if let Err(failure) = self.engine.put(op.keyspace, op.key, op.value, options).await {
+                return (index, Err(failure));
+            }
+        }
+        (batch.len(), Ok(()))
+    }
+
     /// Writes `batch`, which may delete ranges and may be empty.
     pub(crate) async fn write_ordered(&self, batch: &OrderedBatch) -> Result<()> {
         if batch.is_empty() {

@@ -249,6 +249,25 @@ fn long_strings_are_changed_and_copied_part_by_part() {
     }
 }
 
+/// Those of a pipeline are no batch of the engine, which makes a new record of each part.
+#[test]
+fn pipelined_sets_change_values_where_they_lie() {
+    let served = Served::start(1);
+    let client = &mut served.connect();
+    let mut send = |value: &str| {
+        let line = |number| format!("SET key:{number} {}\r\n", value.repeat(100));
+        let pipeline: String = (0..200).map(line).collect();
+        client.stream.write_all(pipeline.as_bytes()).expect("sent");
+        (0..200).for_each(|_| assert_eq!(client.reply(), Some(ok())));
+    };
+    send("a");
+    let resident = || served.db.stats().hash.expect("the hashed engine").resident_bytes;
+    let before = resident();
+    (0..500).for_each(|round| send(if round % 2 == 0 { "b" } else { "c" }));
+    assert_eq!(resident(), before, "100 000 records would be 15 MB");
+    assert_eq!(client.say("GET key:7"), bulk(&"c".repeat(100)));
+}
+
 /// The reply is longer than what is kept for a client: while it reads, others write the same key.
 #[test]
 fn who_reads_slowly_keeps_no_key_locked() {
