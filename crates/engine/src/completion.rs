@@ -21,7 +21,8 @@ pub enum Completion {
     Written(Position),
     /// An `rmw` was acknowledged, and came to this.
     Modified(Position, RmwAnswer),
-    /// A `get` or `get_range` found this value, or none; `is_stored` answers with an empty one.
+    /// A `get` or `get_range` found this value, or none; `is_stored` answers with an empty one,
+    /// `load` with none.
     Value(Option<Vec<u8>>),
     /// A `multi_get` found these values.
     Values(Values),

@@ -96,6 +96,17 @@ pub trait Session: Send {
         let _ = (keyspace, keys);
     }
 
+    /// As [`prefetch`](Self::prefetch), and reads from the device what memory lacks, for all of
+    /// `keys` together, if the engine keeps copies of what was read. A hint: no answer depends on
+    /// it, and reads of `keys` may be made before it is over.
+    ///
+    /// Completes as [`Completion::Value`] without a value. What cannot be read is reported by the
+    /// read itself.
+    fn load(&mut self, keyspace: KeyspaceId, keys: &[&[u8]]) -> Outcome<()> {
+        self.prefetch(keyspace, keys);
+        Outcome::Done(())
+    }
+
     /// Applies all of `batch` or none of it; acknowledged with the position after its last record.
     ///
     /// Pending for durability and for admission (slowdown in proportion to debt); completes as

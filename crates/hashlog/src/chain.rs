@@ -41,7 +41,7 @@ impl Chain<'_> {
     }
 
     /// Puts a value that was read from the device into the read cache, where one record has it.
-    fn copy_to_cache(&mut self, key: Key<'_>, history: &History) {
+    pub(crate) fn copy_to_cache(&mut self, key: Key<'_>, history: &History) {
         let Some(piece) = history.base.as_ref().filter(|_| !matches!(history.seen, Seen::Record { .. }))
         else {
             return;

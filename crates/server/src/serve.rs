@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 
+use firn_engine::Outcome;
 use firn_protocol::resp::{Limits, ProtocolError};
 
 use crate::client::Client;
@@ -35,7 +36,11 @@ async fn go_on(
     fast_path: &mut FastPath,
 ) -> bool {
     match fill(thread, client, pipeline) {
-        Ok(true) => prefetch(thread, client, tools, pipeline.waiting()),
+        Ok(true) => {
+            if let Outcome::Pending(ticket) = prefetch(thread, client, tools, pipeline.waiting()) {
+                fast_path.load(thread, client, ticket).await;
+            }
+        }
         Ok(false) => {}
         Err(error) => {
             fast_path.finish(thread, client).await;

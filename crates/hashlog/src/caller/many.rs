@@ -42,16 +42,45 @@ impl Caller {
     /// Loads what lookups of `keys` touch first: the bucket of each, then the record that it leads
     /// to, also from the device. Does not wait for that.
     pub(crate) fn prefetch(&mut self, keyspace: KeyspaceId, keys: &[&[u8]]) {
-        let (store, _inside) = self.access.enter();
-        let hash = |key: &&[u8]| Key::new(keyspace.0, key).hash;
-        keys.iter().for_each(|key| store.index.prefetch(hash(key)));
-        for hash in keys.iter().map(hash) {
-            match store.prefetch(hash) {
-                Some(0) => store.cold.will_read(hash.order()),
-                Some(address) => self.database.device.will_read(address),
-                None => {}
+        for (key, address) in self.load_buckets(keyspace, keys) {
+            match address {
+                0 => self.database.store.cold.will_read(key.hash.order()),
+                address => self.database.device.will_read(address),
             }
         }
+    }
+
+    /// Loads into the processor's cache what lookups of `keys` touch in memory. Answers those that
+    /// take the device.
+    pub(crate) fn prefetch_in_memory<'k>(
+        &mut self,
+        keyspace: KeyspaceId,
+        keys: &[&'k [u8]],
+    ) -> Vec<&'k [u8]> {
+        let mut on_device = self.load_buckets(keyspace, keys);
+        let cold = &self.database.store.cold;
+        on_device.retain(|(key, address)| *address != 0 || cold.may_have(key.hash.order()));
+        on_device.into_iter().map(|(key, _)| key.bytes).collect()
+    }
+
+    /// Has the read cache keep what `keys` have on the device, as far as it keeps such values. They
+    /// wait for the device together.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub(crate) fn load(&mut self, keyspace: KeyspaceId, keys: &[&[u8]]) -> Result<()> {
+        self.database.check_open()?;
+        keys.iter().try_for_each(|key| self.check_key(keyspace, key))?;
+        let mut chain = Chain { database: &self.database, access: &mut self.access };
+        for keys in keys.chunks(TOGETHER_MAX) {
+            let keys: Vec<Key<'_>> = keys.iter().map(|key| Key::new(keyspace.0, key)).collect();
+            for (key, history) in keys.iter().zip(chain.histories(&keys, u64::MAX)?) {
+                if let Some(history) = history {
+                    chain.copy_to_cache(*key, &history);
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Values of several keys as of one moment; `None` if they would have to be waited for.
@@ -98,7 +127,9 @@ impl Caller {
             let rest = &keys[out.len()..];
             let rest = &rest[..rest.len().min(TOGETHER_MAX)];
             let mut together = Together { end, keys: Vec::new(), waiting: Vec::new() };
-            self.load_buckets(keyspace, rest);
+            if rest.len() > 1 {
+                let _on_device = self.load_buckets(keyspace, rest);
+            }
             if !self.look_in_memory(keyspace, rest, &mut together, (out, seen))? {
                 return Ok(false);
             }
@@ -107,16 +138,13 @@ impl Caller {
         Ok(true)
     }
 
-    /// Loads into the processor's cache what lookups of `keys` touch in memory.
-    fn load_buckets(&mut self, keyspace: KeyspaceId, keys: &[&[u8]]) {
-        if keys.len() > 1 {
-            let (store, _inside) = self.access.enter();
-            let hash = |key: &&[u8]| Key::new(keyspace.0, key).hash;
-            keys.iter().for_each(|key| store.index.prefetch(hash(key)));
-            for hash in keys.iter().map(hash) {
-                let _on_device = store.prefetch(hash);
-            }
-        }
+    /// Loads into the processor's cache what lookups of `keys` touch in memory. Answers keys whose
+    /// chain begins on the device, with its address; 0 where the log has no chain.
+    fn load_buckets<'k>(&mut self, keyspace: KeyspaceId, keys: &[&'k [u8]]) -> Vec<(Key<'k>, u64)> {
+        let (store, _inside) = self.access.enter();
+        let key = |key: &&'k [u8]| Key::new(keyspace.0, key);
+        keys.iter().for_each(|bytes| store.index.prefetch(key(bytes).hash));
+        keys.iter().map(key).filter_map(|key| Some((key, store.prefetch(key.hash)?))).collect()
     }
 
     /// Reads what memory has of `keys`: to `out`, until one is not there. What follows waits for

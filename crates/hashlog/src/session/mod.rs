@@ -236,6 +236,26 @@ impl Session for HashSession {
         }
     }
 
+    /// One thread of the pool reads for all of them, instead of one for each.
+    fn load(&mut self, keyspace: KeyspaceId, keys: &[&[u8]]) -> Outcome<()> {
+        let Ok(caller) = &mut self.caller else { return Outcome::Done(()) };
+        let keys = caller.prefetch_in_memory(keyspace, keys);
+        if keys.len() < 2 || self.database.store.cache.is_none() {
+            caller.prefetch(keyspace, &keys);
+            return Outcome::Done(());
+        }
+        if self.inline {
+            let _reported_by_the_reads = caller.load(keyspace, &keys);
+            return Outcome::Done(());
+        }
+        let keys: Vec<Vec<u8>> = keys.into_iter().map(<[u8]>::to_vec).collect();
+        Outcome::Pending(self.read_later(ReadAt::Latest, move |caller, _| {
+            let keys: Vec<&[u8]> = keys.iter().map(Vec::as_slice).collect();
+            let _reported_by_the_reads = caller.load(keyspace, &keys);
+            Ok(Completion::Value(None))
+        }))
+    }
+
     fn write(&mut self, batch: &Batch, options: WriteOptions) -> Result<Outcome<Position>> {
         let durability = self.durability(options)?;
         if self.is_free()

@@ -8,8 +8,8 @@ use firn_engine::blocking::Blocking;
 use firn_engine::conformance::APPEND;
 use firn_engine::settings::MIB;
 use firn_engine::{
-    Batch, Engine, ErrorKind, KEYSPACE_DEFAULT, KeyspaceId, KeyspaceSettings, Outcome, ReadAt, Session,
-    Values, WriteOptions,
+    Batch, Completion, Engine, ErrorKind, KEYSPACE_DEFAULT, KeyspaceId, KeyspaceSettings, Outcome, ReadAt,
+    Session, Values, WriteOptions,
 };
 use firn_hashlog::HashLog;
 use firn_storage::backend::{ASKED_MAX, Effect, Fault, Faulty, Memory, Operation, When};
@@ -27,9 +27,13 @@ const FEW_ENTRIES: u64 = MIB + MIB / 2;
 const MANY_ENTRIES: u64 = 8 * MIB;
 
 fn opened(storage: Arc<dyn Storage>, index_bytes_max: u64) -> Arc<HashLog> {
+    opened_with(storage, index_bytes_max, 0)
+}
+
+fn opened_with(storage: Arc<dyn Storage>, index_bytes_max: u64, read_cache_bytes: u64) -> Arc<HashLog> {
     let settings = tiny().with_engine(|hash| {
         hash.index_bytes_max = index_bytes_max;
-        hash.read_cache_bytes = 0;
+        hash.read_cache_bytes = read_cache_bytes;
     });
     open(storage, Arc::new(ManualClock::new(1_000_000)), true, settings).expect("open")
 }
@@ -228,6 +232,49 @@ fn fail_once(faulty: &Faulty, database: &Arc<HashLog>, file: &str, after: u64) {
         assert_eq!(read(&mut session, KEYSPACE_DEFAULT, &keys).len(), 200);
     }
     faulty.clear_faults();
+}
+
+/// Waits for what `outcome` says is pending; `false` if nothing was.
+fn settled(session: &mut Box<dyn Session>, outcome: &Outcome<()>) -> bool {
+    let Outcome::Pending(ticket) = outcome else { return false };
+    let mut is_there = false;
+    while !is_there {
+        session.poll(&mut |which, completion| {
+            assert!(which == *ticket && matches!(completion, Completion::Value(None)), "{completion:?}");
+            is_there = true;
+        });
+        session.wait(None);
+    }
+    true
+}
+
+/// A session that may not wait has what several keys need read, and then finds it at once.
+#[test]
+fn what_was_loaded_is_read_at_once() {
+    for index_bytes_max in [FEW_ENTRIES, MANY_ENTRIES] {
+        let asking = Asking::new(Arc::new(Memory::new()));
+        let database = opened_with(Arc::new(asking.clone()), index_bytes_max, MIB);
+        written(&database);
+        let is_deleted = |key: u64| (2 * key) % 13 >= 11;
+        let live = (0..KEYS / 10).filter(|key| key % 11 != 5 && !is_deleted(*key) && key % 1000 > 3);
+        let keys: Vec<u64> = live.step_by(101).take(100).collect();
+        let bytes: Vec<[u8; 8]> = keys.iter().map(|key| key.to_le_bytes()).collect();
+        let mut session = database.session();
+        let _before = asking.take();
+        let pending = session.load(KEYSPACE_DEFAULT, &slices(&bytes));
+        assert!(settled(&mut session, &pending), "all was in memory");
+        let reads = asking.take();
+        assert!(reads.all >= 100 && reads.under_way == ASKED_MAX, "{reads:?}");
+        let mut found = Vec::new();
+        let at_once = keys.iter().zip(&bytes).filter(|(key, bytes)| {
+            let read = session.get(ReadAt::Latest, KEYSPACE_DEFAULT, *bytes, &mut found).expect("get");
+            assert!(matches!(read, Outcome::Pending(_) | Outcome::Done(true)), "key {key}");
+            assert!(read.done().is_none() || found == value(**key), "key {key}");
+            !found.is_empty()
+        });
+        // Of keys that share a chain one has a copy.
+        assert!(at_once.count() >= 95);
+    }
 }
 
 /// Puts values to so many keys that records before leave memory.

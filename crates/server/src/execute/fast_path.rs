@@ -10,6 +10,7 @@
 
 use std::rc::Rc;
 
+use firn_engine::Ticket;
 use firn_protocol::command::Command;
 
 use super::set_batch::SetBatch;
@@ -51,6 +52,8 @@ impl Plain {
 pub(crate) struct FastPath {
     set_batch: SetBatch,
     pub(super) timer: Timer,
+    /// What the next command reads was waited for.
+    has_waited: bool,
 }
 
 impl FastPath {
@@ -68,6 +71,15 @@ impl FastPath {
         false
     }
 
+    /// Waits until what the next commands read is there. The first of them is said to have taken
+    /// that time.
+    pub(crate) async fn load(&mut self, thread: &Rc<ServerThread>, client: &Rc<Client>, ticket: Ticket) {
+        self.finish(thread, client).await;
+        self.timer.begin(thread);
+        thread.engine.loaded(ticket).await;
+        self.has_waited = true;
+    }
+
     /// Answers a `GET`; `false` if it cannot be done here. All before it must be answered.
     pub(super) async fn plain_get(&mut self, request: &Request<'_>, command: &'static Command) -> bool {
         let (thread, client) = (request.thread, request.client);
@@ -77,7 +89,7 @@ impl FastPath {
             self.timer.take_back();
             return false;
         }
-        if thread.engine.waits() != waits {
+        if std::mem::take(&mut self.has_waited) || thread.engine.waits() != waits {
             let ns = self.timer.settle(thread);
             metrics::took(thread, client, command, request.arguments, ns);
         }

@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 
+use firn_engine::Outcome;
 use firn_protocol::command::{self, Begin, Command, Flag, KeySpec};
 use firn_protocol::resp::Arguments;
 
@@ -14,15 +15,16 @@ use crate::transaction::encode_key;
 #[derive(Debug, Default)]
 pub(crate) struct PrefetchKeys(RefCell<(Vec<u8>, Vec<usize>)>);
 
-/// Has the engine load what the first keys of these requests need, if there is more than one.
+/// Has the engine load what the first keys of these requests need, if there is more than one;
+/// pending while it reads that from the device.
 pub(crate) fn prefetch<'a>(
     thread: &ServerThread,
     client: &Client,
     tools: &Tools,
     waiting: impl ExactSizeIterator<Item = Arguments<'a>>,
-) {
+) -> Outcome<()> {
     if waiting.len() < 2 {
-        return;
+        return Outcome::Done(());
     }
     let store = &thread.shared.store;
     let database = store.databases.load().get(client.database.get()).id;
@@ -41,8 +43,9 @@ pub(crate) fn prefetch<'a>(
     let starts = std::iter::once(0).chain(ends.iter().copied());
     let keys: Vec<&[u8]> =
         starts.zip(ends.iter()).filter_map(|(start, end)| bytes.get(start..*end)).collect();
-    if keys.len() > 1 {
-        thread.engine.prefetch(store.keyspaces.keys, &keys);
+    match keys.len() {
+        0 | 1 => Outcome::Done(()),
+        _ => thread.engine.load(store.keyspaces.keys, &keys),
     }
 }
 

@@ -135,9 +135,15 @@ impl EngineSession {
         }
     }
 
-    /// Has the engine load what reads of `keys` need.
-    pub(crate) fn prefetch(&self, keyspace: KeyspaceId, keys: &[&[u8]]) {
-        self.session.borrow_mut().points().prefetch(keyspace, keys);
+    /// Has the engine load what reads of `keys` need; pending while it reads that from the device.
+    pub(crate) fn load(&self, keyspace: KeyspaceId, keys: &[&[u8]]) -> Outcome<()> {
+        self.session.borrow_mut().points().load(keyspace, keys)
+    }
+
+    /// Waits until what was asked for by [`load`](Self::load) is there.
+    pub(crate) async fn loaded(&self, ticket: Ticket) {
+        // What cannot be read is reported by the command that reads it.
+        let _loaded = self.completion(ticket).await;
     }
 
     /// Values of the first of `keys`, one at least, as of one moment: as many as have together the

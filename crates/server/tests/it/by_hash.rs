@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::time::{Duration, Instant};
 
+use firn::Settings;
 use firn_engine::blocking::Blocking;
 use firn_engine::{BatchLimit, HashBatch, HashCursor, HashScan, ReadAt};
 use firn_format::datatype::{Slot, UserKey};
@@ -51,6 +52,54 @@ fn what_needs_order_is_refused_by_name() {
     let Value::Error(line) = client.call(&["EVAL", script, "0"]) else { panic!("an error") };
     assert!(line.contains("--engine tree"), "{line}");
     assert_eq!(served.records("fields"), 0);
+}
+
+/// Reads of what memory has not, in a pipeline with writes: each finds what stood there before it.
+#[test]
+fn pipelines_read_beyond_memory_in_their_order() {
+    const KEYS: u64 = 150_000;
+    let dir = tempfile::tempdir().expect("a folder");
+    let builder = firn::Db::builder(dir.path()).engine(ENGINE).settings(Settings::for_memory(64 << 20));
+    let db = builder.open_points().expect("a database");
+    let served = Served::on(dir, db, ServeSettings { threads: 1, ..ServeSettings::default() });
+    let mut client = served.connect();
+    let value = |key: u64| format!("{key:0>400}");
+    for first in (0..KEYS).step_by(500) {
+        let sets = (first..first + 500).map(|key| request(&["SET", &format!("k{key}"), &value(key)]));
+        client.stream.write_all(&sets.collect::<Vec<_>>().concat()).expect("sent");
+        (0..500).for_each(|_| assert_eq!(client.reply(), Some(ok())));
+    }
+    served.flush(false);
+    let misses = || served.db.stats().read_miss_count;
+    let (before, mut random) = (misses(), fastrand::Rng::with_seed(2));
+    for _ in 0..300 {
+        let (mut bytes, mut expected) = (Vec::new(), Vec::new());
+        for _ in 0..random.usize(2..40) {
+            let key = random.u64(..KEYS);
+            let name = format!("k{key}");
+            bytes.extend(request(&["GET", &name]));
+            expected.push(bulk(&value(key)));
+            match random.u64(..8) {
+                0 => {
+                    bytes.extend(request(&["SET", &name, "new"]));
+                    bytes.extend(request(&["GET", &name]));
+                    bytes.extend(request(&["SET", &name, &value(key)]));
+                    expected.extend([ok(), bulk("new"), ok()]);
+                }
+                1 => {
+                    bytes.extend(request(&["STRLEN", &name]));
+                    bytes.extend(request(&["GET", "none"]));
+                    expected.extend([Value::Integer(400), Value::Null]);
+                }
+                _ => {}
+            }
+        }
+        client.stream.write_all(&bytes).expect("sent");
+        for (index, expected) in expected.into_iter().enumerate() {
+            assert_eq!(client.reply(), Some(expected), "request {index}");
+        }
+    }
+    assert!(misses() - before > 1000, "{} reads of the device", misses() - before);
 }
 
 #[test]

@@ -59,7 +59,8 @@ impl Served {
         Self::on(dir, db, settings)
     }
 
-    fn on(dir: TempDir, db: PointDb, settings: ServeSettings) -> Self {
+    /// A server of this database, whose folder goes with it.
+    pub(crate) fn on(dir: TempDir, db: PointDb, settings: ServeSettings) -> Self {
         let server = serve(&db, settings);
         Self { server, db, dir }
     }
