@@ -155,6 +155,7 @@ impl Database {
     pub(crate) fn flush_and_evict(&self) -> Result<bool> {
         let _turn = self.maintenance.flushing.lock().unwrap_or_else(PoisonError::into_inner);
         self.store.epochs.run_due();
+        self.store.divide_memory();
         let flushed = self.flush_to(self.store.log.markers.safe_read_only.load(Ordering::Acquire))?;
         Ok(flushed | self.store.log.evict(&self.store.epochs) | self.store.evict_copies())
     }
@@ -232,6 +233,7 @@ impl Database {
         self.store.epochs.run_due();
         markers.safe_read_only.load(Ordering::Acquire) > markers.flushed.load(Ordering::Acquire)
             || self.store.log.wants_evict()
+            || self.store.wants_division()
             || self.store.cache.as_ref().is_some_and(ReadCache::wants_evict)
     }
 

@@ -36,6 +36,7 @@ mod epoch; // which threads are amid an operation
 mod index; // from hashes to addresses
 mod log; // what is in memory
 mod read_cache; // of records on the device
+mod division; // of memory
 mod cold; // records that have left the log
 mod ops; // one operation, one file
 mod device; // what is not

@@ -13,11 +13,11 @@
 //! Nothing waits for room: what finds none is not copied.
 
 use crate::epoch::Epochs;
-use crate::log::{Log, Parts, Record, Room};
+use crate::log::{Log, PAGES_MIN, Parts, Record, Room};
 use crate::sync::Ordering;
 
-/// Pages that the cache has, if they are not too short then.
-const PAGES: u64 = 16;
+/// Pages that the cache has at most, if they are not too short then.
+const PAGES: u64 = 128;
 
 /// Words of a page as a power of two, at least and at most: 16 KiB and 4 MiB.
 const PAGE_BITS: std::ops::RangeInclusive<u32> = 11..=19;
@@ -27,11 +27,11 @@ const PAGE_BITS: std::ops::RangeInclusive<u32> = 11..=19;
 pub(crate) struct ReadCache(Log);
 
 impl ReadCache {
-    /// A cache of so many bytes, which take memory as they are used; `None` for too few.
+    /// A cache of up to so many bytes, which take memory as they are used; `None` for too few.
     pub(crate) fn new(bytes: u64) -> std::io::Result<Option<Self>> {
         let words = bytes / 8;
-        let page_bits = (words / PAGES).checked_ilog2().unwrap_or(0).min(*PAGE_BITS.end());
-        if page_bits < *PAGE_BITS.start() {
+        let page_bits = (words / PAGES).max(1).ilog2().clamp(*PAGE_BITS.start(), *PAGE_BITS.end());
+        if words < PAGES_MIN << page_bits {
             return Ok(None);
         }
         let first = 1 << page_bits;
@@ -48,6 +48,12 @@ impl ReadCache {
     #[inline]
     pub(crate) fn prefetch(&self, address: u64) {
         self.0.prefetch(address);
+    }
+
+    /// Has up to so many bytes from now on. Pages that are too many go with the next
+    /// [eviction](Self::evict).
+    pub(crate) fn set_bytes_max(&self, epochs: &Epochs, bytes: u64) {
+        self.0.set_capacity(epochs, bytes / 8);
     }
 
     /// Bytes in use.

@@ -260,6 +260,7 @@ impl Reapply<'_> {
         let _turn = flushing.lock().unwrap_or_else(PoisonError::into_inner);
         let store = &self.access.store;
         store.epochs.run_due();
+        store.divide_memory();
         let markers = &store.log.markers;
         let from = markers.flushed.load(Ordering::Acquire);
         let to = markers.safe_read_only.load(Ordering::Acquire);

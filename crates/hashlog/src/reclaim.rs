@@ -17,6 +17,8 @@ use crate::ops::Access;
 pub(crate) struct Reclaim {
     /// Writers are to wait for compaction.
     pub(crate) is_behind: AtomicBool,
+    /// An entry had no room in the index: the log's next segment is compacted, whatever lives.
+    pub(crate) wants_entries: AtomicBool,
     /// Held by the thread that compacts.
     pub(crate) access: Mutex<Access>,
     state: Mutex<Progress>,
@@ -66,6 +68,7 @@ impl Reclaim {
         let begun = |begin| Mutex::new(Progress { compacted: begin, left: VecDeque::new() });
         Self {
             is_behind: AtomicBool::new(false),
+            wants_entries: AtomicBool::new(false),
             access: Mutex::new(access),
             state: begun(begin),
             cold: begun(cold_begin),

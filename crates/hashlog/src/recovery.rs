@@ -25,6 +25,7 @@ use firn_storage::file::manifest::load;
 use crate::cold::open_cold;
 use crate::database::{Counters, Database, Environment, Maintenance, Moments};
 use crate::device::Device;
+use crate::division::Division;
 use crate::epoch::Epochs;
 use crate::error::{from_storage, no_memory};
 use crate::index::Index;
@@ -60,10 +61,9 @@ pub(crate) fn open(options: &HashOptions) -> Result<(Arc<Database>, Box<dyn Stor
         return Err(Error::new(ErrorKind::Corrupt, "the manifest names no sizes of a hashed database"));
     };
     let epochs = Epochs::new(Some(&options.clock));
-    let HashSettings { index_bytes_max, read_cache_bytes, .. } = options.settings.engine;
-    let log_bytes = options.settings.memory_bytes.saturating_sub(index_bytes_max + read_cache_bytes);
+    let division = Division::of(&options.settings);
     let index = empty_index(options, &epochs)?;
-    let log = Log::new((state.begin, state.cut), log_bytes / 8, page_bits).map_err(no_memory)?;
+    let log = Log::new((state.begin, state.cut), division.log_words_max(), page_bits).map_err(no_memory)?;
     let keyspaces = open_keyspaces(options, &state)?;
     let Segments { bases, cold_bases, needless } = segments(options, &state, segment_bits)?;
     let named: fn(u64) -> String = file_name::hybrid_segment;
@@ -72,11 +72,11 @@ pub(crate) fn open(options: &HashOptions) -> Result<(Arc<Database>, Box<dyn Stor
     let (cold, cold_values) = open_cold(&options.storage, &state, cold_bases, &|record| {
         Key::new(record.keyspace(), record.key()).hash.order()
     })?;
-    index.set_reserved(cold.memory_bytes());
+    index.set_reserved(division.reserved_bytes(cold.memory_bytes()));
     let values = Values::new(&options.storage)?;
-    let cache = ReadCache::new(read_cache_bytes).map_err(no_memory)?;
+    let cache = ReadCache::new(division.copy_bytes_max()).map_err(no_memory)?;
     let (stripes, replaced_values) = (Stripes::new(), crate::sync::Mutex::default());
-    let store = Store { index, log, cache, cold, redo: None, epochs, stripes, replaced_values };
+    let store = Store { index, log, cache, division, cold, redo: None, epochs, stripes, replaced_values };
     let begun = Begun { database: state.database, first: state.redo, through: state.redo_through };
     let (storage, next_keyspace) = (Arc::clone(&options.storage), state.next_number);
     let rebuild = Rebuild { storage, store: Arc::new(store), device, values, begun, next_keyspace };
@@ -86,6 +86,7 @@ pub(crate) fn open(options: &HashOptions) -> Result<(Arc<Database>, Box<dyn Stor
     // All is there and as it should be: only now anything is changed.
     needless.iter().try_for_each(|name| options.storage.remove(name)).map_err(from_storage)?;
     let Rebuild { storage, store, device, values, .. } = rebuild;
+    store.divide_memory();
     let Again { store, device, .. } = Again { storage, store, device }.reapply(&threads, &found.logs)?;
     let mut store = Arc::try_unwrap(store).map_err(|_| Error::bug("a store that only recovery has"))?;
     values.recover(&found.of_redo, &found.of_log)?;

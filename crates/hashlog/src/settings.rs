@@ -44,18 +44,19 @@ firn_engine::engine_settings! {
         |s| s.engine.index_keys_min <= 1_000_000_000_000,
         "choose a number in that range";
 
-    /// Bytes of memory_bytes for copies of records that were read from the device; 0 for none. They
-    /// take no memory before there are any.
+    /// Bytes of memory_bytes that copies of records may take which were read from the device; 0 for
+    /// none. The index comes first, and the log always has three fifths of what index_bytes_max
+    /// leaves. Copies take memory as they are made, and the log has what nothing else takes.
     read_cache_bytes: u64, Expert,
-        "an eighth of memory_bytes", |memory_bytes| memory_bytes / 8,
-        "up to what index_bytes_max leaves of memory_bytes, less an eighth of it",
-        |s| s.engine.read_cache_bytes <= s.memory_bytes / 8 * 7 - s.engine.index_bytes_max.min(s.memory_bytes / 8 * 7),
+        "memory_bytes: all that is left", |memory_bytes| memory_bytes,
+        "0 to memory_bytes",
+        |s| s.engine.read_cache_bytes <= s.memory_bytes,
         "lower it, or raise memory_bytes";
 
     /// Bytes of a page of the log: a power of two. A record takes a quarter of one at most; longer
     /// values have files of their own.
     page_bytes: u64, Expert,
-        "a sixty-fourth of memory_bytes, 512 KiB to 4 MiB", |memory_bytes| (memory_bytes / 64).next_power_of_two().clamp(MIB / 2, 4 * MIB),
+        "a 128th of memory_bytes, 512 KiB to 4 MiB", |memory_bytes| (memory_bytes / 128).next_power_of_two().clamp(MIB / 2, 4 * MIB),
         "512 KiB to 64 MiB, a power of two",
         |s| (MIB / 2..=64 * MIB).contains(&s.engine.page_bytes) && s.engine.page_bytes.is_power_of_two(),
         "choose a power of two in that range";
@@ -63,7 +64,7 @@ firn_engine::engine_settings! {
     /// Bytes of a segment of the log on the device: a power of two. Space is given back by whole
     /// segments.
     segment_bytes: u64, Expert,
-        "64 MiB", |_| 64 * MIB,
+        "a sixteenth of memory_bytes, 4 to 64 MiB", |memory_bytes| (memory_bytes / 16).next_power_of_two().clamp(4 * MIB, 64 * MIB),
         "a page to 4 GiB, a power of two",
         |s| (s.engine.page_bytes..=4096 * MIB).contains(&s.engine.segment_bytes) && s.engine.segment_bytes.is_power_of_two(),
         "choose a power of two in that range";

@@ -63,7 +63,8 @@ settings_of_every_engine! {
         "512 MiB", |memory_bytes| memory_bytes,
         "16 MiB to 16 TiB",
         |s| (16 * MIB..=MIB << 24).contains(&s.memory_bytes),
-        "set it to what this process may use";
+        "set it to what this process may use",
+        tests "at least 1 MiB", |s| s.memory_bytes >= MIB;
 
     /// What an acknowledged write survives where the write does not say. "process": the death of
     /// the process. "disk": loss of power; concurrent writers share a sync. "shared", for databases

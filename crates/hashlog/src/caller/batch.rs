@@ -11,7 +11,7 @@ use std::sync::PoisonError;
 
 use firn_engine::{Batch, Error, Op, OpKind, Position, ReadSet, Result, conflict};
 
-use super::{Caller, index_full};
+use super::Caller;
 use crate::database::Database;
 use crate::epoch::Inside;
 use crate::log::Parts;
@@ -24,6 +24,10 @@ struct Ready<'b> {
     op: Op<'b>,
     reference: Option<[u8; REFERENCE_BYTES]>,
 }
+
+/// A batch takes at most this part of the memory that the log always has: with the rests of pages
+/// that is half of it.
+const BATCH_PART: u64 = 3;
 
 /// Records up to this long lie in the log, however long their batch is.
 const ALONE_WORDS_MIN: u64 = 512;
@@ -65,8 +69,9 @@ impl Caller {
         let ready = self.ready(batch)?;
         let records = records_of(&ready);
         let database = std::sync::Arc::clone(&self.database);
+        let mut is_full = false;
         loop {
-            if !self.has_room(&records)? {
+            if std::mem::take(&mut is_full) && !self.may_have_entries()? || !self.has_room(&records)? {
                 return Ok(None);
             }
             let _whole = database.moments.batches.read().unwrap_or_else(PoisonError::into_inner);
@@ -74,10 +79,14 @@ impl Caller {
             // From now on no other thread puts a record in front of these chains.
             database.store.epochs.pass();
             let (store, inside) = self.access.enter();
-            if let Some(position) = make(&database, store, &inside, &records)? {
-                drop(inside);
-                self.count_written(batch.data_bytes());
-                return Ok(Some(position));
+            match make(&database, store, &inside, &records)? {
+                Made::Whole(position) => {
+                    drop(inside);
+                    self.count_written(batch.data_bytes());
+                    return Ok(Some(position));
+                }
+                Made::NoRoom => {}
+                Made::IndexFull => is_full = true,
             }
         }
     }
@@ -94,8 +103,9 @@ impl Caller {
         let ready = self.ready(batch)?;
         let records = records_of(&ready);
         let database = std::sync::Arc::clone(&self.database);
+        let mut is_full = false;
         loop {
-            if !self.has_room(&records)? {
+            if std::mem::take(&mut is_full) && !self.may_have_entries()? || !self.has_room(&records)? {
                 return Ok(None);
             }
             let _held = database.store.stripes.hold(records.iter().map(|(key, _)| key.hash));
@@ -106,10 +116,14 @@ impl Caller {
                     return Err(conflict());
                 }
             }
-            if let Some(position) = make(&database, store, &inside, &records)? {
-                drop(inside);
-                self.count_written(batch.data_bytes());
-                return Ok(Some(position));
+            match make(&database, store, &inside, &records)? {
+                Made::Whole(position) => {
+                    drop(inside);
+                    self.count_written(batch.data_bytes());
+                    return Ok(Some(position));
+                }
+                Made::NoRoom => {}
+                Made::IndexFull => is_full = true,
             }
         }
     }
@@ -131,8 +145,9 @@ impl Caller {
 
     /// Words of the longest record of a batch whose value lies in the log.
     fn longest_in_log(&self, all: &[Ready<'_>]) -> Result<u64> {
-        let log = &self.database.store.log;
-        let (mut longest, most) = (log.tail.page_words() / 4, log.room_words_max());
+        let (log, division) = (&self.database.store.log, &self.database.store.division);
+        let most = division.log_words_min(log) / BATCH_PART;
+        let mut longest = log.tail.page_words() / 4;
         loop {
             let words = all.iter().map(|ready| ready.words_by(longest)).sum::<u64>();
             if words <= most {
@@ -142,7 +157,7 @@ impl Caller {
                 let (bytes, most) = (8 * words, 8 * most);
                 return Err(Error::invalid(format!(
                     "a batch whose records take {bytes} bytes of the log: {most} is the limit, a third of \
-                     the log's memory; write it in parts, or raise memory_bytes"
+                     the memory that the log always has; write it in parts, or raise memory_bytes"
                 )));
             }
             longest /= 2;
@@ -181,18 +196,21 @@ fn words_of(records: &[Record<'_>]) -> u64 {
     records.iter().map(|(_, parts)| parts.shape.words() as u64).sum()
 }
 
-/// Makes all records, and has the redo log know of them; `None` if others have taken their room.
-/// The caller has kept other threads from the chains.
-fn make(
-    database: &Database,
-    store: &Store,
-    inside: &Inside<'_>,
-    records: &[Record<'_>],
-) -> Result<Option<Position>> {
+/// What became of the records of a batch.
+enum Made {
+    Whole(Position),
+    /// Nothing: others have taken their room.
+    NoRoom,
+    /// Nothing: the index has no memory for as many entries.
+    IndexFull,
+}
+
+/// Makes all records, and has the redo log know of them. The caller has kept other threads from the chains.
+fn make(database: &Database, store: &Store, inside: &Inside<'_>, records: &[Record<'_>]) -> Result<Made> {
     let addresses = match store.append_together(inside, records) {
         Attempt::Done(addresses) => addresses,
-        Attempt::IndexFull => return Err(index_full()),
-        _ => return Ok(None),
+        Attempt::IndexFull => return Ok(Made::IndexFull),
+        _ => return Ok(Made::NoRoom),
     };
     if let Some((redo, writer)) = store.redo_of(inside) {
         let logged = redo.append_made(writer, |entry| {
@@ -202,5 +220,5 @@ fn make(
         });
         logged.map_err(not_durable).inspect_err(|error| database.note_final(error))?;
     }
-    Ok(Some(database.snapshots.next()))
+    Ok(Made::Whole(database.snapshots.next()))
 }

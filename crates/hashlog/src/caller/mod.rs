@@ -94,6 +94,20 @@ impl Caller {
         Ok(self.may_wait)
     }
 
+    /// Waits until the index may have room for more entries, after it had none; `false` if this
+    /// caller may not.
+    fn may_have_entries(&self) -> Result<bool> {
+        let compaction = Compaction::of(&self.database);
+        match self.may_wait {
+            true => compaction.wait_for_entries()?,
+            false => {
+                compaction.may_free_entries()?;
+                self.database.maintenance.schedule.wake();
+            }
+        }
+        Ok(self.may_wait)
+    }
+
     /// As which this writes to the redo log.
     pub(crate) fn writer(&self) -> usize {
         self.access.writer()
@@ -275,7 +289,12 @@ fn try_until_done<T>(
                 }
                 database.wait_for_room(beyond)?;
             }
-            Attempt::IndexFull => return Err(index_full()),
+            Attempt::IndexFull if may_wait => Compaction::of(database).wait_for_entries()?,
+            Attempt::IndexFull => {
+                Compaction::of(database).may_free_entries()?;
+                database.maintenance.schedule.wake();
+                return Ok(Tried::MustWait);
+            }
             Attempt::Failed(error) => {
                 database.note_final(&error);
                 return Err(error);
@@ -289,9 +308,4 @@ pub(crate) fn not_shared() -> Error {
     Error::invalid(
         "durability `shared` needs a database on shared storage, which the hashed engine has not yet",
     )
-}
-
-fn index_full() -> Error {
-    let message = "the index has no memory left: raise memory_bytes, or index_bytes_max";
-    Error::new(ErrorKind::Retry, message)
 }

@@ -92,6 +92,10 @@ impl Compaction<'_> {
         if self.wants_spill() {
             return Due::Spill;
         }
+        if self.must_spill() {
+            // After the checkpoint that is due.
+            return Due::Nothing;
+        }
         let cold = &self.database.store.cold;
         let oldest_end = self.database.snapshots.oldest_end();
         let (compacted, cold_compacted) = self.compacted();
@@ -109,7 +113,7 @@ impl Compaction<'_> {
         if end > flushed || end > oldest_end {
             return Due::Nothing;
         }
-        if self.index_is_full() {
+        if self.wants_entries() {
             return Due::Log;
         }
         if used <= SEGMENTS_MIN * segment {
@@ -136,7 +140,7 @@ impl Compaction<'_> {
         }
         let end = self.database.device.end_of(self.database.reclaim.progress().compacted);
         let flushed = self.database.store.log.markers.flushed.load(Ordering::Acquire);
-        if end > flushed && end <= self.database.store.log.tail.next() && self.index_is_full() {
+        if end > flushed && end <= self.database.store.log.tail.next() && self.wants_entries() {
             return true;
         }
         let oldest_end = self.database.snapshots.oldest_end();
@@ -174,6 +178,8 @@ impl Compaction<'_> {
         self.database.counters.copied_bytes.fetch_add(8 * copied, Ordering::Relaxed);
         self.database.reclaim.progress().leave(Left { end, log_end, cold_end, values });
         *self.database.reclaim.estimate() = None;
+        self.shrink_index();
+        self.database.reclaim.wants_entries.store(false, Ordering::Relaxed);
         Ok(())
     }
 

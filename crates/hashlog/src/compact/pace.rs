@@ -2,31 +2,53 @@
 
 use std::sync::atomic::Ordering;
 
-use firn_engine::Result;
+use firn_engine::{Error, ErrorKind, Result};
 
 use super::{Compaction, Due, SEGMENTS_MIN};
+use crate::index::SLOTS;
 
 /// What is used may exceed what it should be by this part of it, and by two segments, before
 /// writers wait.
 const AHEAD_PART: u64 = 8;
 
+/// Writers wait when less than this part of the index's memory is left.
+const INDEX_LEFT_PART: u64 = 32;
+
+/// Slots that are looked at while no operation is under way.
+const SLOTS_TOGETHER: usize = 64;
+
+/// Bytes of the index for each entry when it is as full as it should be. With fewer the longer
+/// chains of slots that had no room to grow would need more buckets than there are.
+const ENTRY_BYTES: u64 = 18;
+
 impl Compaction<'_> {
     /// Whether the index has so many entries that it will soon have no memory for more.
     pub(super) fn index_is_full(&self) -> bool {
         let max = self.index_bytes_max();
-        // An entry takes 18 bytes at most while its slot is growing.
         self.database.store.index.bytes() > max / 8 * 7
-            && self.database.store.index.entry_count() > max / 18 / 8 * 7
+            && self.database.store.index.entry_count() > max / ENTRY_BYTES
     }
 
-    /// Memory that the index may take: what finds records of the cold log takes its part.
+    /// Whether a segment is to be compacted for the entries of its keys.
+    pub(super) fn wants_entries(&self) -> bool {
+        self.database.reclaim.wants_entries.load(Ordering::Relaxed) || self.index_is_full()
+    }
+
+    /// Has slots give memory back whose entries have gone, where there is little left.
+    pub(super) fn shrink_index(&self) {
+        let store = &self.database.store;
+        if store.index.bytes() <= self.index_bytes_max() / 4 * 3 {
+            return;
+        }
+        for first in (0..SLOTS).step_by(SLOTS_TOGETHER) {
+            let stopped = store.epochs.stop();
+            store.index.shrink(&stopped, first..SLOTS.min(first + SLOTS_TOGETHER));
+        }
+    }
+
+    /// Memory that the index may take.
     fn index_bytes_max(&self) -> u64 {
-        self.database
-            .env
-            .settings
-            .engine
-            .index_bytes_max
-            .saturating_sub(self.database.store.cold.memory_bytes())
+        self.database.env.settings.engine.index_bytes_max - self.database.store.index.reserved_bytes()
     }
 
     /// Notes whether writers are to wait.
@@ -43,15 +65,19 @@ impl Compaction<'_> {
         self.database.store.redo.as_ref().is_some_and(|redo| redo.bytes() > max + max / 2)
     }
 
+    /// Whether there is something to compact, or a checkpoint to take so that there is.
+    fn may_go_on(&self) -> bool {
+        self.due() != Due::Nothing || self.wants_truncation()
+    }
+
     /// Whether writers are ahead of a compaction that can be done now, or of a checkpoint.
     fn is_behind(&self) -> bool {
         if self.redo_is_long() {
             return true;
         }
         let max = self.index_bytes_max();
-        let index = &self.database.store.index;
-        if index.bytes() >= max && index.entry_count() > max / 16 {
-            return self.due() != Due::Nothing || self.wants_truncation();
+        if self.index_is_full() && self.database.store.index.bytes() > max - max / INDEX_LEFT_PART {
+            return self.may_go_on();
         }
         let (compacted, cold_compacted) = self.compacted();
         let (log, cold) = (&self.database.store.log, &self.database.store.cold);
@@ -88,5 +114,48 @@ impl Compaction<'_> {
             self.note_pace();
         }
         Ok(())
+    }
+
+    /// Has the oldest segment compacted, since the index has no room for an entry. Refuses to wait
+    /// for it where no segment can be.
+    ///
+    /// # Errors
+    /// `Retry`, and what to do.
+    pub(crate) fn may_free_entries(&self) -> Result<()> {
+        self.database.reclaim.wants_entries.store(true, Ordering::Relaxed);
+        match self.may_go_on() {
+            true => Ok(()),
+            false => {
+                let message = "the index has no memory left: raise memory_bytes, or index_bytes_max";
+                Err(Error::new(ErrorKind::Retry, message))
+            }
+        }
+    }
+
+    /// Waits until compaction has taken something out of the index, which had no room.
+    ///
+    /// # Errors
+    /// As [`may_free_entries`](Self::may_free_entries), and what keeps background work from going
+    /// on.
+    #[cold]
+    pub(crate) fn wait_for_entries(&self) -> Result<()> {
+        let before = self.compacted();
+        if self.database.maintenance.schedule.is_manual() {
+            while self.compacted().0 == before.0 {
+                self.may_free_entries()?;
+                match self.due() {
+                    Due::Nothing => self.database.checkpoint()?,
+                    _ => self.do_due()?,
+                }
+            }
+            return Ok(());
+        }
+        self.database.maintenance.schedule.wake();
+        let is_over = || self.compacted().0 != before.0 || self.database.check_writes().is_err();
+        self.database.store.log.markers.wait_until(|| is_over() || self.may_free_entries().is_err())?;
+        match self.compacted().0 == before.0 {
+            true => self.database.check_writes().and_then(|()| self.may_free_entries()),
+            false => Ok(()),
+        }
     }
 }

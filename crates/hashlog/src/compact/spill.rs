@@ -22,15 +22,23 @@ use crate::ops::Key;
 use crate::values::number_of;
 
 /// The delta takes this part of the memory of the index, at most, before it is spilled.
-const PART: u64 = 16;
+const PART: u64 = 32;
 
 /// What a key of the delta takes.
 const KEY_BYTES: u64 = 32;
 
 impl Compaction<'_> {
+    fn delta_keys_max(&self) -> u64 {
+        (self.database.env.settings.engine.index_bytes_max / PART / KEY_BYTES).max(64)
+    }
+
     fn delta_is_full(&self) -> bool {
-        let max = self.database.env.settings.engine.index_bytes_max / PART / KEY_BYTES;
-        self.database.store.cold.delta_keys() > max.max(64)
+        self.database.store.cold.delta_keys() > self.delta_keys_max()
+    }
+
+    /// Whether no more is to be copied to the cold log before the delta is spilled.
+    pub(super) fn must_spill(&self) -> bool {
+        self.database.store.cold.delta_keys() > 2 * self.delta_keys_max()
     }
 
     /// Whether the delta is full, and a checkpoint has what it finds.
@@ -91,6 +99,6 @@ impl Compaction<'_> {
     fn count_run(&self, run: &Run) {
         let bytes = run.file_bytes();
         self.database.counters.run_bytes.fetch_add(bytes, std::sync::atomic::Ordering::Relaxed);
-        self.database.store.index.set_reserved(self.database.store.cold.memory_bytes());
+        self.database.store.divide_memory();
     }
 }

@@ -42,6 +42,11 @@ impl Entry {
         (self.0 >> ADDRESS_BITS & TAG_MASK) as u16
     }
 
+    /// Which of `1 << size` buckets of its slot this belongs to.
+    pub(crate) fn bucket(self, size: u32) -> u64 {
+        u64::from(self.tag()) >> (TAG_BITS - size)
+    }
+
     #[inline]
     pub(crate) fn is_free(self) -> bool {
         self.0 & !FROZEN == 0

@@ -135,14 +135,13 @@ impl Index {
             }
             return;
         }
-        let mut sides = halves.map(|half| Side { bucket: half, used: 0, overflow: Vec::new() });
+        let mut sides = halves.map(Side::new);
         self.freeze_chain(old.first() + index, |entry| {
             let side = usize::from(entry.tag() >> (TAG_BITS - 1 - old.size()) & 1);
             sides[side].push(self, entry);
         });
         for (half, side) in halves.iter().zip(&sides) {
-            let overflow = side.overflow.first().copied().unwrap_or_default();
-            self.words(*half)[ENTRIES].store(overflow | Link::READY, Ordering::Release);
+            self.words(*half)[ENTRIES].store(side.overflow() | Link::READY, Ordering::Release);
         }
         if self.growth.split(slot).fetch_add(1, Ordering::AcqRel) + 1 == 1 << old.size() {
             self.end_growth(slot, run, old);
@@ -200,7 +199,7 @@ pub(super) fn size_for(entries: u64) -> u32 {
 }
 
 /// Gives back a run, with its overflow buckets.
-fn free_run(slab: &Slab, run: Run) {
+pub(super) fn free_run(slab: &Slab, run: Run) {
     for bucket in run.first()..run.first() + (1 << run.size()) {
         let link = |bucket: u64| {
             let link = slab.words().word(bucket as usize * BUCKET_WORDS + ENTRIES);
@@ -215,8 +214,8 @@ fn free_run(slab: &Slab, run: Run) {
     slab.give_back(run.first(), run.size());
 }
 
-/// One half of a bucket that is split: no other thread reads it yet.
-struct Side {
+/// A bucket that is being filled, and what is behind it: no other thread reads it yet.
+pub(super) struct Side {
     /// The bucket that is being filled.
     bucket: u64,
     used: usize,
@@ -224,11 +223,20 @@ struct Side {
 }
 
 impl Side {
-    fn push(&mut self, index: &Index, entry: Entry) {
+    pub(super) fn new(bucket: u64) -> Self {
+        Self { bucket, used: 0, overflow: Vec::new() }
+    }
+
+    /// The first bucket behind this one, or 0.
+    pub(super) fn overflow(&self) -> u64 {
+        self.overflow.first().copied().unwrap_or_default()
+    }
+
+    pub(super) fn push(&mut self, index: &Index, entry: Entry) {
         if self.used == ENTRIES {
-            // Both halves together need no more buckets than the old chain had and one: the slab
+            // Both halves of a split together need no more buckets than the old chain had and one: the slab
             // has room for the old run as well as for the new one.
-            let bucket = index.slab.take_reserved();
+            let bucket = index.slab.take_instead(0).expect("addresses for two indexes");
             if let Some(last) = self.overflow.last() {
                 index.words(*last)[ENTRIES].store(bucket, Ordering::Relaxed);
             }

@@ -29,10 +29,10 @@ impl Index {
     }
 
     /// As [`insert`](Self::insert), of an entry that leads to the copy at `address` in the read
-    /// cache.
+    /// cache. It takes no memory that records of the log will need.
     pub(crate) fn insert_copy(&self, hash: KeyHash, address: u64) -> Inserted {
         let entry = Entry::new(hash.tag(), address).leading_to_copy(address);
-        self.insert_with(hash, entry, Source::Any(&self.slab))
+        self.insert_with(hash, entry, Source::Spare(&self.slab))
     }
 
     /// As [`insert`](Self::insert), where no other thread inserts the tag, with a bucket of

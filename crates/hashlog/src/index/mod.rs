@@ -21,6 +21,7 @@ mod hash;
 mod slab;
 mod insert;
 mod grow;
+mod shrink;
 mod tops; // of chains, counted
 mod ordered; // by tag, for scans
 
@@ -221,9 +222,15 @@ impl Index {
         (0..SLOTS).map(|slot| self.counts.word(slot).load(Ordering::Relaxed)).sum()
     }
 
-    /// Leaves so many bytes of the memory that the index may take to what else finds records.
+    /// Leaves so many bytes of the memory that the index may take to what else finds records, three
+    /// quarters of it at most.
     pub(crate) fn set_reserved(&self, bytes: u64) {
         self.slab.set_reserved(bytes);
+    }
+
+    /// What was [reserved](Self::set_reserved).
+    pub(crate) fn reserved_bytes(&self) -> u64 {
+        self.slab.reserved_bytes()
     }
 
     /// Bytes of memory in use.
@@ -296,3 +303,6 @@ impl fmt::Debug for Index {
         f.debug_struct("Index").field("bytes", &self.bytes()).finish_non_exhaustive()
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests;

@@ -1,5 +1,13 @@
 //! Memory for buckets.
+//!
+//! ```text
+//!   run of 2^k buckets: its number is a multiple of 2^k, and its *buddy* is the one beside it
+//!   with which it makes a run of 2^(k+1)
+//! ```
+//! A run that comes back is put together with its buddy if that is free, and so on. Pages of which
+//! all is free take no memory.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use firn_arena::Words;
@@ -9,89 +17,88 @@ use crate::sync::{AtomicU64, Mutex, Ordering, lock};
 /// Words of a bucket: seven entries and a link, one cache line.
 pub(super) const BUCKET_WORDS: usize = 8;
 
+const BUCKET_BYTES: u64 = 8 * BUCKET_WORDS as u64;
+
 /// Sizes of runs that there may be: up to `1 << (SIZES - 1)` buckets.
 const SIZES: usize = 28;
 
-/// From so many bytes on, memory of a run that is free goes back to the system.
-const DISCARD_BYTES_MIN: usize = 64 << 10;
+/// Buckets of a page of memory, as a power of two.
+const PAGE_SIZE: u32 = 6;
+
+/// Of the buckets that may be taken one of so many is only for chains: a slot that does not grow
+/// for want of room takes new entries for a while.
+const CHAINS_PART: u64 = 8;
+
+/// Of the buckets that may be taken this part is not for what the index need not have.
+const SPARE_PART: u64 = 4;
 
 /// Runs of 1, 2, 4, … zeroed buckets, by the number of their first one. Bucket 0 is never given.
 ///
-/// What may be taken: runs as long as fewer than `taken_max` buckets are taken; single buckets,
-/// which make chains longer, as long as `kept` are left and those that are promised; all of them by
-/// splits of chains, which give back as many.
+/// What may be taken, of `taken_max`: runs, up to seven eighths; single buckets, which make chains
+/// longer, all that is not promised; by splits of chains and by slots that shrink more than that,
+/// since they give back as many.
 #[derive(Debug)]
 pub(super) struct Slab {
     words: Words,
     taken_max: u64,
     /// Of which so many may not be taken.
     reserved: AtomicU64,
-    /// Buckets that only splits take.
-    kept: u64,
     state: Mutex<State>,
 }
 
 #[derive(Debug)]
 struct State {
-    /// The first bucket that was never given, and the end of all.
-    next: u64,
-    end: u64,
-    /// Runs that came back, by size; zeroed.
-    free: [Vec<u64>; SIZES],
+    /// Runs that are free, by size; zeroed. None is its buddy's neighbour.
+    free: [BTreeSet<u64>; SIZES],
     taken: u64,
     /// Single buckets that are taken later, whatever others take.
     promised: u64,
 }
 
 impl State {
-    /// Buckets that are free, some of them perhaps in runs.
-    fn available(&self) -> u64 {
-        // All but bucket 0.
-        self.end - 1 - self.taken
-    }
-
-    /// A run of `1 << size` buckets: one that came back, one that was never given, or a part of a
-    /// longer one that came back.
-    fn take(&mut self, size: u32) -> Option<u64> {
-        let count = 1_u64 << size;
-        let run = match self.free.get_mut(size as usize)?.pop() {
-            Some(run) => run,
-            None if self.next + count <= self.end => {
-                let run = self.next;
-                self.next += count;
-                run
-            }
-            None => self.divide(size)?,
-        };
-        self.taken += count;
-        Some(run)
-    }
-
-    fn give_back(&mut self, run: u64, size: u32) {
-        self.taken -= 1 << size;
-        self.free[size as usize].push(run);
-    }
-
-    /// The first part of the shortest run that came back and is longer; what is left of it is free.
-    fn divide(&mut self, size: u32) -> Option<u64> {
-        let longer = (size as usize + 1..SIZES).find(|longer| !self.free[*longer].is_empty())?;
-        let run = self.free[longer].pop()?;
-        for rest in size as usize..longer {
-            self.free[rest].push(run + (1 << rest));
+    /// All buckets from 1 to `end`.
+    fn new(end: u64) -> Self {
+        let mut free: [BTreeSet<u64>; SIZES] = Default::default();
+        let mut run = 1;
+        while run < end {
+            let size = run.trailing_zeros().min((end - run).ilog2()).min(SIZES as u32 - 1);
+            free[size as usize].insert(run);
+            run += 1 << size;
         }
+        Self { free, taken: 0, promised: 0 }
+    }
+
+    /// A run of `1 << size` buckets: the first part of the shortest free one that is long enough.
+    fn take(&mut self, size: u32) -> Option<u64> {
+        let from = (size as usize..SIZES).find(|longer| !self.free[*longer].is_empty())?;
+        let run = self.free[from].pop_first()?;
+        for rest in size as usize..from {
+            self.free[rest].insert(run + (1 << rest));
+        }
+        self.taken += 1 << size;
         Some(run)
+    }
+
+    /// Takes back a run. Answers the free one that it is a part of now, and its size.
+    fn give_back(&mut self, run: u64, size: u32) -> (u64, u32) {
+        self.taken -= 1 << size;
+        let (mut run, mut size) = (run, size);
+        while size as usize + 1 < SIZES && self.free[size as usize].remove(&(run ^ 1 << size)) {
+            run &= !(1 << size);
+            size += 1;
+        }
+        self.free[size as usize].insert(run);
+        (run, size)
     }
 }
 
 impl Slab {
-    /// Room for `buckets`, and as many for chains. None takes memory yet.
+    /// Room for `buckets`, which take memory as they are taken.
     pub(super) fn new(buckets: usize) -> std::io::Result<Self> {
+        // Addresses for those that splits take beyond.
         let words = Words::zeroed((2 * buckets).saturating_add(1).saturating_mul(BUCKET_WORDS))?;
-        let end = (words.count() / BUCKET_WORDS) as u64;
-        let state = State { next: 1, end, free: Default::default(), taken: 0, promised: 0 };
-        let (taken_max, kept) = (buckets as u64, buckets as u64 / 8);
-        let reserved = AtomicU64::new(0);
-        Ok(Self { words, taken_max, reserved, kept, state: Mutex::new(state) })
+        let state = Mutex::new(State::new((words.count() / BUCKET_WORDS) as u64));
+        Ok(Self { words, taken_max: buckets as u64, reserved: AtomicU64::new(0), state })
     }
 
     /// The words of all buckets.
@@ -100,51 +107,77 @@ impl Slab {
         &self.words
     }
 
+    /// Buckets that may be taken.
+    fn taken_max(&self) -> u64 {
+        self.taken_max.saturating_sub(self.reserved.load(Ordering::Relaxed))
+    }
+
     /// A run of `1 << size` zeroed buckets; `None` if there is no room for so many.
     pub(super) fn take(&self, size: u32) -> Option<u64> {
         let mut state = lock(&self.state);
-        let count = 1 << size;
+        let max = self.taken_max();
         // Single buckets go on: without them a slot would be full, with them its chains are long.
-        let max = self.taken_max.saturating_sub(self.reserved.load(Ordering::Relaxed));
-        let is_too_much = size > 0 && state.taken + count > max;
-        if is_too_much || state.available() < count + self.kept + state.promised {
+        let max = if size == 0 { max.saturating_sub(state.promised) } else { max - max / CHAINS_PART };
+        if state.taken + (1 << size) > max {
             return None;
         }
         state.take(size)
     }
 
+    /// A single bucket for what the index need not have, while a quarter is left.
+    fn take_spare(&self) -> Option<u64> {
+        let mut state = lock(&self.state);
+        let max = self.taken_max();
+        if state.taken + state.promised >= max - max / SPARE_PART {
+            return None;
+        }
+        state.take(0)
+    }
+
     /// Has so many bytes less to give from now on.
     pub(super) fn set_reserved(&self, bytes: u64) {
-        self.reserved.store(bytes / (BUCKET_WORDS * 8) as u64, Ordering::Relaxed);
+        let buckets = (bytes / BUCKET_BYTES).min(self.taken_max / 4 * 3);
+        self.reserved.store(buckets, Ordering::Relaxed);
+    }
+
+    pub(super) fn reserved_bytes(&self) -> u64 {
+        self.reserved.load(Ordering::Relaxed) * BUCKET_BYTES
     }
 
     /// So many single buckets, to be taken later; `None` if there are not so many.
     pub(super) fn promise(this: &Arc<Self>, count: u64) -> Option<Promise> {
         let mut state = lock(&this.state);
-        if state.available() < count + this.kept + state.promised {
+        if state.taken + state.promised + count > this.taken_max() {
             return None;
         }
         state.promised += count;
         Some(Promise { slab: Arc::clone(this), left: count })
     }
 
-    /// A bucket for the split of a chain, whose old buckets come back later.
-    pub(super) fn take_reserved(&self) -> u64 {
-        lock(&self.state).take(0).expect("a split takes at most as many buckets as it gives back")
+    /// A run for entries whose old buckets come back later.
+    pub(super) fn take_instead(&self, size: u32) -> Option<u64> {
+        lock(&self.state).take(size)
     }
 
     /// Takes back a run that no thread can reach any more.
     pub(super) fn give_back(&self, run: u64, size: u32) {
         self.zero(run, size);
-        lock(&self.state).give_back(run, size);
+        let mut state = lock(&self.state);
+        let (whole, whole_size) = state.give_back(run, size);
+        if size < PAGE_SIZE && whole_size >= PAGE_SIZE {
+            // The last piece of a page has come back.
+            debug_assert!(whole <= run, "a run lies within what it is put together to");
+            let page = (run >> PAGE_SIZE << PAGE_SIZE) as usize * BUCKET_WORDS;
+            self.words.discard(page..page + (BUCKET_WORDS << PAGE_SIZE));
+        }
     }
 
     fn zero(&self, run: u64, size: u32) {
         let (from, count) = (run as usize * BUCKET_WORDS, BUCKET_WORDS << size);
-        if count * 8 >= DISCARD_BYTES_MIN {
+        if size >= PAGE_SIZE {
             self.words.discard(from..from + count);
+            return;
         }
-        // What is left of the first and the last page, or all of a small run.
         for word in self.words.words(from..from + count) {
             if word.load(Ordering::Relaxed) != 0 {
                 word.store(0, Ordering::Relaxed);
@@ -154,13 +187,15 @@ impl Slab {
 
     /// Bytes of all runs that were taken and did not come back.
     pub(super) fn bytes(&self) -> u64 {
-        lock(&self.state).taken * (BUCKET_WORDS * 8) as u64
+        lock(&self.state).taken * BUCKET_BYTES
     }
 }
 
 /// Where single buckets come from.
 pub(super) enum Source<'s> {
     Any(&'s Slab),
+    /// None where there are few.
+    Spare(&'s Slab),
     Promised(&'s mut Promise),
 }
 
@@ -169,6 +204,7 @@ impl Source<'_> {
     pub(super) fn take(&mut self) -> Option<u64> {
         match self {
             Self::Any(slab) => slab.take(0),
+            Self::Spare(slab) => slab.take_spare(),
             Self::Promised(promise) => promise.take(),
         }
     }
@@ -176,7 +212,7 @@ impl Source<'_> {
     /// Takes back one that no other thread has seen.
     pub(super) fn give_back(&mut self, bucket: u64) {
         match self {
-            Self::Any(slab) => slab.give_back(bucket, 0),
+            Self::Any(slab) | Self::Spare(slab) => slab.give_back(bucket, 0),
             Self::Promised(promise) => promise.give_back(bucket),
         }
     }
@@ -210,5 +246,40 @@ impl Promise {
 impl Drop for Promise {
     fn drop(&mut self) {
         lock(&self.slab.state).promised -= self.left;
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// Runs of all sizes come and go in any order; then all is one again, and zero.
+    #[test]
+    fn runs_that_came_back_are_put_together() {
+        let slab = Slab::new(1 << 12).expect("memory");
+        let all = |slab: &Slab| lock(&slab.state).free.clone();
+        let fresh = all(&slab);
+        let mut random = fastrand::Rng::with_seed(5);
+        let mut held: Vec<(u64, u32)> = Vec::new();
+        for _ in 0..20_000 {
+            let size = random.u32(0..8);
+            match slab.take(size) {
+                Some(run) if random.bool() => {
+                    assert_eq!(run % (1 << size), 0, "aligned");
+                    for bucket in run..run + (1 << size) {
+                        let word = slab.words().word(bucket as usize * BUCKET_WORDS);
+                        assert_eq!(word.swap(run, Ordering::Relaxed), 0, "given twice, or not zeroed");
+                    }
+                    held.push((run, size));
+                }
+                Some(run) => slab.give_back(run, size),
+                None => {
+                    let count = random.usize(..=held.len());
+                    held.drain(..count).for_each(|(run, size)| slab.give_back(run, size));
+                }
+            }
+        }
+        held.into_iter().for_each(|(run, size)| slab.give_back(run, size));
+        assert_eq!((all(&slab), slab.bytes()), (fresh, 0));
     }
 }

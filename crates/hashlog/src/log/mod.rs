@@ -35,16 +35,17 @@ const READ_ONLY_PAGES_MIN: u64 = FREE_PAGES + 2;
 /// Pages that a log has at least.
 pub(crate) const PAGES_MIN: u64 = 2 * READ_ONLY_PAGES_MIN;
 
+/// Memory reaches beyond the tail by this part of what may be in memory.
+const AHEAD_PART: u64 = 8;
+
 /// The log of one engine, as far as it is in memory.
 #[derive(Debug)]
 pub(crate) struct Log {
     memory: Words,
     /// Words of the ring less one.
     mask: u64,
-    /// Words that may be in memory at once.
-    capacity: u64,
-    /// Words before the tail's page that may be changed in place.
-    mutable: u64,
+    /// Words that may be in memory at once: whole pages, no more than the ring's.
+    capacity: AtomicU64,
     /// Memory is wanted up to here, if that is more than what is kept free.
     wanted: AtomicU64,
     pub(crate) tail: Tail,
@@ -52,22 +53,19 @@ pub(crate) struct Log {
 }
 
 impl Log {
-    /// A log that goes on at `next`, with `capacity` words in memory, in pages of `1 << page_bits`
-    /// words. What lies in `begin..next` is on the device.
+    /// A log that goes on at `next`, with up to `capacity` words in memory, in pages of
+    /// `1 << page_bits` words: some pages at first, more as they are [wanted](Self::evict). What lies in `begin..next` is on the device.
     pub(crate) fn new((begin, next): (u64, u64), capacity: u64, page_bits: u32) -> io::Result<Self> {
-        let pages = (capacity >> page_bits).max(PAGES_MIN);
-        let capacity = pages << page_bits;
+        let capacity = (capacity >> page_bits).max(PAGES_MIN) << page_bits;
         let ring = capacity.next_power_of_two();
-        let mutable = pages - (pages / 10).max(READ_ONLY_PAGES_MIN);
         // The first page may have been begun before: its first words are on the device alone.
         let first_page = next >> page_bits << page_bits;
         Ok(Self {
             memory: Words::zeroed(usize::try_from(ring).map_err(|_| io::ErrorKind::InvalidInput)?)?,
             mask: ring - 1,
-            capacity,
-            mutable: mutable << page_bits,
+            capacity: AtomicU64::new(capacity),
             wanted: AtomicU64::new(0),
-            tail: Tail::new(next, first_page + capacity, page_bits),
+            tail: Tail::new(next, first_page + (PAGES_MIN << page_bits), page_bits),
             markers: Arc::new(Markers::new(begin.max(ADDRESS_MIN), next, first_page)),
         })
     }
@@ -128,10 +126,26 @@ impl Log {
         self.markers.begin.fetch_max(address, Ordering::SeqCst);
     }
 
-    /// Words that a caller may ask for at once: a third of memory, which takes half with the rests
-    /// of pages.
-    pub(crate) fn room_words_max(&self) -> u64 {
-        self.capacity / 3
+    /// Words that may be in memory at once.
+    pub(crate) fn capacity(&self) -> u64 {
+        self.capacity.load(Ordering::Relaxed)
+    }
+
+    /// What [`set_capacity`](Self::set_capacity) makes of so many words: whole pages, at least
+    /// [`PAGES_MIN`] and at most the ring's.
+    pub(crate) fn clamped(&self, words: u64) -> u64 {
+        let page_words = self.tail.page_words();
+        ((words / page_words).max(PAGES_MIN) * page_words).min(self.mask + 1)
+    }
+
+    /// Has so many words in memory from now on, [as far](Self::clamped) as there are pages for
+    /// them. Where that is less than before, pages go with the next [`evict`](Self::evict) after
+    /// they are on the device.
+    pub(crate) fn set_capacity(&self, epochs: &Epochs, words: u64) {
+        let capacity = self.clamped(words);
+        if self.capacity.swap(capacity, Ordering::Relaxed) > capacity {
+            self.turn(epochs, self.tail.next());
+        }
     }
 
     /// Has memory reach beyond this address as soon as what has to go for it is on the device.
@@ -139,7 +153,7 @@ impl Log {
         // A page more, since memory begins with a whole one.
         let wanted = beyond + self.tail.page_words();
         self.wanted.fetch_max(wanted, Ordering::AcqRel);
-        let read_only = self.tail.page_of(wanted.saturating_sub(self.capacity)) + self.tail.page_words();
+        let read_only = self.tail.page_of(wanted.saturating_sub(self.capacity())) + self.tail.page_words();
         if read_only > self.read_only() {
             self.markers.move_read_only(epochs, read_only.min(self.tail.next()));
         }
@@ -160,7 +174,10 @@ impl Log {
     /// The tail has come to the page of `address`: what lies far enough before it is read-only.
     #[cold]
     pub(crate) fn turn(&self, epochs: &Epochs, address: u64) {
-        let read_only = self.tail.page_of(address).saturating_sub(self.mutable);
+        let (capacity, page) = (self.capacity(), self.tail.page_words());
+        // Words before the tail's page that may be changed in place.
+        let mutable = capacity - (capacity / 10 / page).max(READ_ONLY_PAGES_MIN) * page;
+        let read_only = self.tail.page_of(address).saturating_sub(mutable);
         self.markers.move_read_only(epochs, read_only);
     }
 
@@ -174,7 +191,11 @@ impl Log {
 
     /// Whether [`evict`](Self::evict) would do anything.
     pub(crate) fn wants_evict(&self) -> bool {
-        self.wanted_head() > self.head() || self.evicted() > *self.markers.freed()
+        if self.wanted_head() > self.head() {
+            return true;
+        }
+        let freed = *self.markers.freed();
+        self.evicted() > freed || self.wanted_limit(freed) > self.tail.limit()
     }
 
     /// Where memory should begin, as far as what lies before is on the device.
@@ -186,7 +207,16 @@ impl Log {
     pub(crate) fn wanted_head_by(&self, needless: u64) -> u64 {
         let kept = self.tail.next() + FREE_PAGES * self.tail.page_words();
         let wanted = kept.max(self.wanted.load(Ordering::Acquire));
-        self.tail.page_of(wanted.saturating_sub(self.capacity).min(needless))
+        self.tail.page_of(wanted.saturating_sub(self.capacity()).min(needless))
+    }
+
+    /// Where memory should end that the tail may use, if what lies before `freed` was given back.
+    /// Not far beyond the tail: how much may be in memory changes.
+    fn wanted_limit(&self, freed: u64) -> u64 {
+        let (capacity, page_words) = (self.capacity(), self.tail.page_words());
+        let ahead = (capacity / AHEAD_PART).max(PAGES_MIN / 2 * page_words);
+        let wanted = (self.tail.next() + ahead).max(self.wanted.load(Ordering::Acquire));
+        self.tail.page_of(wanted + page_words - 1).min(freed + capacity)
     }
 
     /// Where memory begins that an operation can still read: whole pages before are evicted. After
@@ -199,7 +229,7 @@ impl Log {
     fn free_evicted(&self) -> bool {
         let mut freed = self.markers.freed();
         let safe_head = self.evicted();
-        if *freed >= safe_head {
+        if *freed >= safe_head && self.wanted_limit(*freed) <= self.tail.limit() {
             return false;
         }
         while *freed < safe_head {
@@ -208,7 +238,7 @@ impl Log {
             self.memory.discard(first..first + (end - *freed) as usize);
             *freed = end;
         }
-        self.tail.extend(safe_head + self.capacity);
+        self.tail.extend(self.wanted_limit(*freed));
         drop(freed);
         self.markers.notify();
         true

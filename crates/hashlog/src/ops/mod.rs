@@ -19,6 +19,7 @@ use firn_engine::{Error, ErrorKind, Result};
 use firn_format::hybrid::Shape;
 
 use crate::cold::{Cold, ColdKey};
+use crate::division::Division;
 use crate::epoch::{Epochs, Inside, Participant, Stopped};
 use crate::index::{Entry, Index, Inserted, KeyHash, Place};
 use crate::keyspaces::{ONE_SLOT, SLOT_IN_KEY, slot_in_key};
@@ -116,6 +117,7 @@ pub(crate) struct Store {
     pub(crate) index: Index,
     pub(crate) log: Log,
     pub(crate) cache: Option<ReadCache>,
+    pub(crate) division: Division,
     /// What compaction has taken out of the log.
     pub(crate) cold: Cold,
     /// What makes a change survive the process; `None` where only checkpoints do.
@@ -128,6 +130,22 @@ pub(crate) struct Store {
 }
 
 impl Store {
+    /// Bytes of what finds records.
+    fn finding_bytes(&self) -> u64 {
+        self.index.bytes() + self.cold.memory_bytes()
+    }
+
+    /// Whether memory is to be divided anew.
+    pub(crate) fn wants_division(&self) -> bool {
+        self.division.is_due(&self.log, self.cache.as_ref(), self.finding_bytes())
+    }
+
+    /// Divides memory by what there is now.
+    pub(crate) fn divide_memory(&self) {
+        self.index.set_reserved(self.division.reserved_bytes(self.cold.memory_bytes()));
+        self.division.make(&self.epochs, &self.log, self.cache.as_ref(), self.finding_bytes());
+    }
+
     /// The chain of `key`, and its newest record there. For callers that are inside an epoch.
     #[inline]
     pub(crate) fn find(&self, key: Key<'_>) -> (Found, Newest<'_>) {

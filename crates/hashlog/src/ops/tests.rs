@@ -18,6 +18,7 @@ fn store() -> Store {
         log,
         cold,
         cache: None,
+        division: Division::of(&crate::settings::Settings::default()),
         redo: None,
         epochs,
         replaced_values: Mutex::default(),

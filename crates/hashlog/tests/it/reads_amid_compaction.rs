@@ -22,7 +22,7 @@ use crate::support::{Over, open, repeated_for, tiny};
 /// Keys that are written once.
 const FIXED: u64 = 3000;
 /// Keys that are written again and again.
-const WRITTEN: u64 = 40_000;
+const WRITTEN: u64 = 75_000;
 
 /// What `key` has after so many rounds.
 fn value(key: u64, round: u64) -> Vec<u8> {
@@ -145,8 +145,8 @@ fn scan_all(database: &Arc<HashLog>, is_over: &AtomicBool) -> u64 {
 /// were meanwhile.
 fn all_is_found(writes: u64) -> [u64; 2] {
     let memory = Memory::new();
-    // The index is full when there are nearly as many keys; the first ones become cold then.
-    let settings = tiny().with_engine(|hash| hash.index_bytes_max = MIB / 4 * 3);
+    // Of these keys the index is full, so the first ones become cold.
+    let settings = tiny().with_engine(|hash| hash.index_bytes_max = MIB / 4 * 5);
     let database =
         open(Arc::new(memory.clone()), Arc::new(SystemClock::new()), true, settings).expect("open");
     let mut session = Blocking::new(database.session());

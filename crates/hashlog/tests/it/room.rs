@@ -52,7 +52,8 @@ fn a_full_index_refuses_whole_batches() {
         }
         session.put(KEYSPACE_DEFAULT, b"old", b"first", PROCESS).expect("put");
     };
-    assert!(next > 1000, "{next} keys are few");
+    // Each key is the first of its slot, and takes a bucket.
+    assert!(next > 500, "{next} keys are few");
     assert_eq!(refused.kind(), ErrorKind::Retry, "{refused:?}");
     assert!(refused.to_string().contains("index_bytes_max"), "{refused}");
     let mut reads = ReadSet::new(database.snapshot().expect("a snapshot"));

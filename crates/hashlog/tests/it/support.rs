@@ -12,8 +12,8 @@ use firn_storage::{Clock, Storage, SystemClock, ThreadSpawn};
 
 /// Settings with which little data passes every stage.
 pub(crate) fn tiny() -> Settings {
-    Settings { memory_bytes: 16 * MIB, ..Settings::default() }.with_engine(|hash| {
-        hash.index_bytes_max = 8 * MIB;
+    Settings { memory_bytes: 8 * MIB, ..Settings::default() }.with_engine(|hash| {
+        hash.index_bytes_max = 4 * MIB;
         hash.read_cache_bytes = MIB;
         hash.page_bytes = MIB / 2;
         hash.segment_bytes = MIB;

@@ -1,0 +1,85 @@
+use super::*;
+
+const SLOT_KEYS: u16 = 4000;
+
+fn key(slot: usize, number: u16) -> KeyHash {
+    KeyHash::of(slot, number.wrapping_mul(0x9e37))
+}
+
+/// An index of which one slot has many entries.
+fn filled(slot: usize) -> (Arc<Epochs>, Index) {
+    let epochs = Epochs::new();
+    let index = Index::new(4096, Arc::clone(&epochs)).expect("memory");
+    for number in 0..SLOT_KEYS {
+        let inserted = index.insert(key(slot, number), 1 + u64::from(number));
+        assert!(matches!(inserted, Inserted::New), "{number}: {inserted:?}");
+    }
+    epochs.run_due();
+    (epochs, index)
+}
+
+fn free(index: &Index, hash: KeyHash) {
+    let (place, entry) = index.find(hash).expect("it is there");
+    assert!(index.free_entry(hash, place, entry));
+}
+
+/// A slot whose entries have gone gives its memory back, whole pages of it to the system, and
+/// another slot takes it.
+#[test]
+fn a_slot_that_lost_its_entries_gives_memory_back() {
+    let (epochs, index) = filled(3);
+    let before = index.bytes();
+    for number in (0..SLOT_KEYS).filter(|number| number % 16 != 0) {
+        free(&index, key(3, number));
+    }
+    assert_eq!(index.bytes(), before, "nothing but a shrinkage takes buckets away");
+    index.shrink(&epochs.stop(), 0..SLOTS);
+    assert!(index.bytes() * 8 <= before, "{} of {before} bytes", index.bytes());
+    for number in 0..SLOT_KEYS {
+        let found = index.find(key(3, number)).map(|(_, entry)| entry.target());
+        assert_eq!(found, (number % 16 == 0).then_some(1 + u64::from(number)));
+    }
+    for number in 0..SLOT_KEYS {
+        assert!(matches!(index.insert(key(9, number), 8), Inserted::New), "{number} has no room");
+    }
+    for number in (0..SLOT_KEYS).step_by(16) {
+        free(&index, key(3, number));
+    }
+    index.shrink(&epochs.stop(), 3..4);
+    assert!(index.find(key(3, 0)).is_none());
+    assert!(matches!(index.insert(key(3, 0), 8), Inserted::New));
+}
+
+/// A slot that has many entries, or is growing, stays as it is.
+#[test]
+fn a_slot_with_many_entries_does_not_shrink() {
+    let (epochs, index) = filled(3);
+    let before = (index.bytes(), index.run(3));
+    for number in 0..SLOT_KEYS / 4 {
+        free(&index, key(3, number));
+    }
+    index.shrink(&epochs.stop(), 0..SLOTS);
+    assert_eq!((index.bytes(), index.run(3)), before);
+}
+
+/// What is inserted takes no more memory than the index may have; what it needs not have leaves a
+/// quarter.
+#[test]
+fn an_index_takes_no_more_than_it_may() {
+    let (_, index) = filled(3);
+    let mut copies = 0;
+    while matches!(index.insert_copy(key(7, copies), 8), Inserted::New) {
+        copies += 1;
+    }
+    let most = 4096 * BUCKET_WORDS as u64 * 8;
+    assert!(index.bytes() <= most / 4 * 3 + 4096, "{} of {most} bytes", index.bytes());
+    let mut entries = 0;
+    while matches!(
+        index.insert(key(usize::from(entries) % SLOTS, entries / 4), 8),
+        Inserted::New | Inserted::Existing(..)
+    ) {
+        entries += 1;
+    }
+    assert!(index.bytes() <= most, "{} of {most} bytes", index.bytes());
+    assert!(index.promise(1).is_none() && entries > 500, "{entries} entries");
+}
