@@ -16,7 +16,7 @@ use firn_hashlog::{Background, HashLog, HashOptions, Settings};
 use firn_storage::backend::{Local, LocalOptions};
 use firn_storage::{SystemClock, ThreadSpawn};
 
-const SECONDS: f64 = 10.0;
+const OPERATIONS: u64 = 4_000_000;
 
 fn main() {
     let numbers: Vec<u64> = std::env::args().skip(1).filter_map(|arg| arg.parse().ok()).collect();
@@ -72,25 +72,19 @@ fn main() {
     let (mut random, draws) = (fastrand::Rng::with_seed(1), Zipfian::new(keys, 0.99));
     for (what, updates) in [("reads", 0.0), ("5 %", 0.05), ("half", 0.5), ("reads", 0.0)] {
         let (begun, reads) = ((Instant::now(), cpu_seconds()), database.stats().read_miss_count);
-        let (mut done, mut reported) = (0, 1.0);
-        while begun.0.elapsed().as_secs_f64() < SECONDS {
-            for _ in 0..256 {
-                let drawn = key(scattered(draws.draw(&mut random), keys));
-                if random.f64() < updates {
-                    let put = session.put(KEYSPACE_DEFAULT, &drawn, &value, options);
-                    assert!(put.as_ref().is_ok_and(|outcome| outcome.done().is_some()), "{put:?}");
-                } else {
-                    let found = session.get(ReadAt::Latest, KEYSPACE_DEFAULT, &drawn, &mut value);
-                    assert!(found.is_ok_and(|outcome| outcome.done() == Some(true)));
-                }
-                done += 1;
+        for done in 1..=OPERATIONS {
+            let drawn = key(scattered(draws.draw(&mut random), keys));
+            if random.f64() < updates {
+                let put = session.put(KEYSPACE_DEFAULT, &drawn, &value, options);
+                assert!(put.as_ref().is_ok_and(|outcome| outcome.done().is_some()), "{put:?}");
+            } else {
+                let found = session.get(ReadAt::Latest, KEYSPACE_DEFAULT, &drawn, &mut value);
+                assert!(found.as_ref().is_ok_and(|outcome| outcome.done() == Some(true)), "{found:?}");
             }
-            if begun.0.elapsed().as_secs_f64() > reported * SECONDS / 2.0 {
+            if done % (OPERATIONS / 2) == 0 {
                 report(what, done, begun, reads);
-                reported += 1.0;
             }
         }
-        report(what, done, begun, reads);
     }
     drop(session);
     database.close().expect("close");
@@ -98,7 +92,7 @@ fn main() {
 
 /// A key that is drawn often is as likely as any to have been loaded early or late.
 fn scattered(rank: u64, keys: u64) -> u64 {
-    (u128::from(rank.wrapping_mul(0x9e37_79b9_7f4a_7c15)) * u128::from(keys) >> 64) as u64
+    ((u128::from(rank.wrapping_mul(0x9e37_79b9_7f4a_7c15)) * u128::from(keys)) >> 64) as u64
 }
 
 /// Ranks from 0 on, drawn by the inverse of an approximation of their distribution.

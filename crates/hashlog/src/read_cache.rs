@@ -56,6 +56,36 @@ impl ReadCache {
         self.0.set_capacity(epochs, bytes / 8);
     }
 
+    /// Bytes that may be used.
+    pub(crate) fn bytes_max(&self) -> u64 {
+        8 * self.0.capacity()
+    }
+
+    /// Bytes in use, and so many pages more.
+    pub(crate) fn bytes_filled_by(&self, pages: u64) -> u64 {
+        self.bytes() + pages * self.page_bytes()
+    }
+
+    /// Where the next copy goes.
+    pub(crate) fn next(&self) -> u64 {
+        self.0.tail.next()
+    }
+
+    /// Where the oldest copy is.
+    pub(crate) fn head(&self) -> u64 {
+        self.0.head()
+    }
+
+    /// The first address of the page with `address`.
+    pub(crate) fn page_of(&self, address: u64) -> u64 {
+        self.0.tail.page_of(address)
+    }
+
+    /// Bytes of a page.
+    pub(crate) fn page_bytes(&self) -> u64 {
+        8 * self.0.tail.page_words()
+    }
+
     /// Bytes in use.
     pub(crate) fn bytes(&self) -> u64 {
         self.0.used_bytes()

@@ -27,11 +27,12 @@ firn_engine::engine_settings! {
         |s| (100..=86_400_000).contains(&s.engine.checkpoint_interval_ms),
         "choose a time in that range";
 
-    /// Bytes of memory_bytes that the index may take: 9 to 18 for each key.
+    /// Bytes of memory_bytes that the index may take: 9 to 18 for each key. Keys that it has no
+    /// room for become cold, those that were written longest ago first.
     index_bytes_max: u64, Expert,
         "three eighths of memory_bytes", |memory_bytes| memory_bytes / 8 * 3,
-        "1 MiB to three quarters of memory_bytes",
-        |s| (MIB..=s.memory_bytes / 4 * 3).contains(&s.engine.index_bytes_max),
+        "2 MiB to three quarters of memory_bytes",
+        |s| (2 * MIB..=s.memory_bytes / 4 * 3).contains(&s.engine.index_bytes_max),
         "lower it, or raise memory_bytes",
         tests "at least 64 KiB", |s| s.engine.index_bytes_max >= 64 << 10;
 

@@ -273,11 +273,11 @@ impl World for HashWorld {
         };
         let settings = firn_hashlog::Settings {
             durability: knobs.durability,
-            memory_bytes: 16 << 20,
+            memory_bytes: 8 << 20,
             ..firn_hashlog::Settings::default()
         };
         let settings = settings.with_engine(|hash| {
-            hash.index_bytes_max = 8 << 20;
+            hash.index_bytes_max = 4 << 20;
             hash.read_cache_bytes = 1 << 20;
             hash.page_bytes = 512 << 10;
             hash.segment_bytes = 1 << 20;

@@ -25,8 +25,8 @@ struct Ready<'b> {
     reference: Option<[u8; REFERENCE_BYTES]>,
 }
 
-/// A batch takes at most this part of the memory that the log always has: with the rests of pages
-/// that is half of it.
+/// A batch takes at most this part of the memory that the log can always get: with the rests of
+/// pages that is half of it.
 const BATCH_PART: u64 = 3;
 
 /// Records up to this long lie in the log, however long their batch is.
@@ -146,7 +146,7 @@ impl Caller {
     /// Words of the longest record of a batch whose value lies in the log.
     fn longest_in_log(&self, all: &[Ready<'_>]) -> Result<u64> {
         let (log, division) = (&self.database.store.log, &self.database.store.division);
-        let most = division.log_words_min(log) / BATCH_PART;
+        let most = division.batch_words(log) / BATCH_PART;
         let mut longest = log.tail.page_words() / 4;
         loop {
             let words = all.iter().map(|ready| ready.words_by(longest)).sum::<u64>();
@@ -157,7 +157,7 @@ impl Caller {
                 let (bytes, most) = (8 * words, 8 * most);
                 return Err(Error::invalid(format!(
                     "a batch whose records take {bytes} bytes of the log: {most} is the limit, a third of \
-                     the memory that the log always has; write it in parts, or raise memory_bytes"
+                     the memory that the log can always get; write it in parts, or raise memory_bytes"
                 )));
             }
             longest /= 2;
@@ -205,7 +205,8 @@ enum Made {
     IndexFull,
 }
 
-/// Makes all records, and has the redo log know of them. The caller has kept other threads from the chains.
+/// Makes all records, and has the redo log know of them. The caller has kept other threads from the
+/// chains.
 fn make(database: &Database, store: &Store, inside: &Inside<'_>, records: &[Record<'_>]) -> Result<Made> {
     let addresses = match store.append_together(inside, records) {
         Attempt::Done(addresses) => addresses,

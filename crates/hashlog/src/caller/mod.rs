@@ -97,13 +97,9 @@ impl Caller {
     /// Waits until the index may have room for more entries, after it had none; `false` if this
     /// caller may not.
     fn may_have_entries(&self) -> Result<bool> {
-        let compaction = Compaction::of(&self.database);
         match self.may_wait {
-            true => compaction.wait_for_entries()?,
-            false => {
-                compaction.may_free_entries()?;
-                self.database.maintenance.schedule.wake();
-            }
+            true => Compaction::of(&self.database).wait_for_entries()?,
+            false => self.database.maintenance.schedule.wake(),
         }
         Ok(self.may_wait)
     }
@@ -291,7 +287,6 @@ fn try_until_done<T>(
             }
             Attempt::IndexFull if may_wait => Compaction::of(database).wait_for_entries()?,
             Attempt::IndexFull => {
-                Compaction::of(database).may_free_entries()?;
                 database.maintenance.schedule.wake();
                 return Ok(Tried::MustWait);
             }

@@ -178,8 +178,8 @@ impl Compaction<'_> {
         self.database.counters.copied_bytes.fetch_add(8 * copied, Ordering::Relaxed);
         self.database.reclaim.progress().leave(Left { end, log_end, cold_end, values });
         *self.database.reclaim.estimate() = None;
-        self.shrink_index();
-        self.database.reclaim.wants_entries.store(false, Ordering::Relaxed);
+        let wanted = self.database.reclaim.wants_entries.swap(false, Ordering::Relaxed);
+        self.shrink_index(wanted);
         Ok(())
     }
 

@@ -35,14 +35,14 @@ impl Compaction<'_> {
     }
 
     /// Has slots give memory back whose entries have gone, where there is little left.
-    pub(super) fn shrink_index(&self) {
+    pub(super) fn shrink_index(&self, thorough: bool) {
         let store = &self.database.store;
         if store.index.bytes() <= self.index_bytes_max() / 4 * 3 {
             return;
         }
         for first in (0..SLOTS).step_by(SLOTS_TOGETHER) {
             let stopped = store.epochs.stop();
-            store.index.shrink(&stopped, first..SLOTS.min(first + SLOTS_TOGETHER));
+            store.index.shrink(&stopped, first..SLOTS.min(first + SLOTS_TOGETHER), thorough);
         }
     }
 
@@ -118,10 +118,7 @@ impl Compaction<'_> {
 
     /// Has the oldest segment compacted, since the index has no room for an entry. Refuses to wait
     /// for it where no segment can be.
-    ///
-    /// # Errors
-    /// `Retry`, and what to do.
-    pub(crate) fn may_free_entries(&self) -> Result<()> {
+    fn free_entries(&self) -> Result<()> {
         self.database.reclaim.wants_entries.store(true, Ordering::Relaxed);
         match self.may_go_on() {
             true => Ok(()),
@@ -132,17 +129,23 @@ impl Compaction<'_> {
         }
     }
 
-    /// Waits until compaction has taken something out of the index, which had no room.
+    /// Waits until there is more room in the index, which had none: chains give back what they do
+    /// not need, or else compaction takes the oldest entries out.
     ///
     /// # Errors
-    /// As [`may_free_entries`](Self::may_free_entries), and what keeps background work from going
-    /// on.
+    /// `Retry`, and what to do, where neither makes room; what keeps background work from going on.
     #[cold]
     pub(crate) fn wait_for_entries(&self) -> Result<()> {
+        let bytes = || self.database.store.index.bytes();
+        let full = bytes();
+        self.shrink_index(true);
+        if bytes() < full - full / INDEX_LEFT_PART {
+            return Ok(());
+        }
         let before = self.compacted();
         if self.database.maintenance.schedule.is_manual() {
             while self.compacted().0 == before.0 {
-                self.may_free_entries()?;
+                self.free_entries()?;
                 match self.due() {
                     Due::Nothing => self.database.checkpoint()?,
                     _ => self.do_due()?,
@@ -152,9 +155,9 @@ impl Compaction<'_> {
         }
         self.database.maintenance.schedule.wake();
         let is_over = || self.compacted().0 != before.0 || self.database.check_writes().is_err();
-        self.database.store.log.markers.wait_until(|| is_over() || self.may_free_entries().is_err())?;
+        self.database.store.log.markers.wait_until(|| is_over() || self.free_entries().is_err())?;
         match self.compacted().0 == before.0 {
-            true => self.database.check_writes().and_then(|()| self.may_free_entries()),
+            true => self.database.check_writes().and_then(|()| self.free_entries()),
             false => Ok(()),
         }
     }

@@ -234,8 +234,8 @@ impl Side {
 
     pub(super) fn push(&mut self, index: &Index, entry: Entry) {
         if self.used == ENTRIES {
-            // Both halves of a split together need no more buckets than the old chain had and one: the slab
-            // has room for the old run as well as for the new one.
+            // Both halves of a split together need no more buckets than the old chain had and one:
+            // the slab has room for the old run as well as for the new one.
             let bucket = index.slab.take_instead(0).expect("addresses for two indexes");
             if let Some(last) = self.overflow.last() {
                 index.words(*last)[ENTRIES].store(bucket, Ordering::Relaxed);

@@ -18,24 +18,30 @@ const ENTRIES_PER_BUCKET_MIN: u64 = 2;
 const ENTRIES_PER_BUCKET: u64 = 4;
 
 impl Index {
-    /// Shrinks those of `slots` that have few entries for their buckets.
-    pub(crate) fn shrink(&self, _stopped: &Stopped<'_>, slots: Range<usize>) {
+    /// Shrinks those of `slots` that have few entries for their buckets, and where this is to be
+    /// `thorough` those whose chains have buckets that they do not need.
+    pub(crate) fn shrink(&self, _stopped: &Stopped<'_>, slots: Range<usize>, thorough: bool) {
         let _turn = lock(&self.beginning);
         for slot in slots {
             let (run, entries) = (self.run(slot), self.counts.word(slot).load(Ordering::Relaxed));
-            if !run.is_none() && !run.is_growing() && entries < ENTRIES_PER_BUCKET_MIN << run.size() {
-                self.shrink_slot(slot, run);
+            let has_few = entries < ENTRIES_PER_BUCKET_MIN << run.size();
+            if !run.is_none() && !run.is_growing() && (has_few || thorough) {
+                self.shrink_slot(slot, run, has_few);
             }
         }
     }
 
-    fn shrink_slot(&self, slot: usize, run: Run) {
+    fn shrink_slot(&self, slot: usize, run: Run, has_few: bool) {
         let (entries, used) = self.entries_of(run);
-        let wanted = (entries.len() as u64).div_ceil(ENTRIES_PER_BUCKET).next_power_of_two();
-        if 2 * wanted > used {
+        let size = match has_few {
+            true => (entries.len() as u64).div_ceil(ENTRIES_PER_BUCKET).next_power_of_two().ilog2(),
+            false => run.size(),
+        };
+        let needed = if entries.is_empty() { 0 } else { buckets_of(&entries, size) };
+        if needed >= used {
             return;
         }
-        let shorter = if entries.is_empty() { 0 } else { self.run_of(&entries, wanted.ilog2()) };
+        let shorter = if entries.is_empty() { 0 } else { self.run_of(&entries, size) };
         self.directory.word(slot).store(shorter, Ordering::Release);
         free_run(&self.slab, run);
     }
@@ -69,4 +75,12 @@ impl Index {
         }
         Run::new(first, size).0
     }
+}
+
+/// How many buckets entries take in a run of `1 << size`, those of chains included.
+fn buckets_of(entries: &[Entry], size: u32) -> u64 {
+    let of_bucket = |all: &[Entry]| (all.len().div_ceil(ENTRIES) - 1) as u64;
+    let overflow: u64 =
+        entries.chunk_by(|one, other| one.bucket(size) == other.bucket(size)).map(of_bucket).sum();
+    (1 << size) + overflow
 }

@@ -8,8 +8,8 @@ fn key(slot: usize, number: u16) -> KeyHash {
 
 /// An index of which one slot has many entries.
 fn filled(slot: usize) -> (Arc<Epochs>, Index) {
-    let epochs = Epochs::new();
-    let index = Index::new(4096, Arc::clone(&epochs)).expect("memory");
+    let epochs = Epochs::new(None);
+    let index = Index::new(4096, Arc::clone(&epochs), Waits::timed_by(None)).expect("memory");
     for number in 0..SLOT_KEYS {
         let inserted = index.insert(key(slot, number), 1 + u64::from(number));
         assert!(matches!(inserted, Inserted::New), "{number}: {inserted:?}");
@@ -33,7 +33,7 @@ fn a_slot_that_lost_its_entries_gives_memory_back() {
         free(&index, key(3, number));
     }
     assert_eq!(index.bytes(), before, "nothing but a shrinkage takes buckets away");
-    index.shrink(&epochs.stop(), 0..SLOTS);
+    index.shrink(&epochs.stop(), 0..SLOTS, false);
     assert!(index.bytes() * 8 <= before, "{} of {before} bytes", index.bytes());
     for number in 0..SLOT_KEYS {
         let found = index.find(key(3, number)).map(|(_, entry)| entry.target());
@@ -45,9 +45,34 @@ fn a_slot_that_lost_its_entries_gives_memory_back() {
     for number in (0..SLOT_KEYS).step_by(16) {
         free(&index, key(3, number));
     }
-    index.shrink(&epochs.stop(), 3..4);
+    index.shrink(&epochs.stop(), 3..4, false);
     assert!(index.find(key(3, 0)).is_none());
     assert!(matches!(index.insert(key(3, 0), 8), Inserted::New));
+}
+
+/// Chains that were long give back what they do not need any more where that is asked for.
+#[test]
+fn chains_that_lost_their_entries_give_buckets_back() {
+    let epochs = Epochs::new(None);
+    let index = Index::new(64, Arc::clone(&epochs), Waits::timed_by(None)).expect("memory");
+    // All in the first bucket, whatever the slot's run.
+    let mut count = 0;
+    while matches!(index.insert(KeyHash::of(0, count), 8), Inserted::New) {
+        count += 1;
+    }
+    epochs.run_due();
+    let before = index.bytes();
+    let kept = |number: u16| number.is_multiple_of(3);
+    for number in (0..count).filter(|number| !kept(*number)) {
+        free(&index, KeyHash::of(0, number));
+    }
+    index.shrink(&epochs.stop(), 0..1, false);
+    assert_eq!(index.bytes(), before, "it has enough entries for its buckets");
+    index.shrink(&epochs.stop(), 0..1, true);
+    assert!(index.bytes() * 4 < before * 3, "{} of {before} bytes, {count} entries", index.bytes());
+    for number in 0..count {
+        assert_eq!(index.find(KeyHash::of(0, number)).is_some(), kept(number), "{number}");
+    }
 }
 
 /// A slot that has many entries, or is growing, stays as it is.
@@ -58,7 +83,7 @@ fn a_slot_with_many_entries_does_not_shrink() {
     for number in 0..SLOT_KEYS / 4 {
         free(&index, key(3, number));
     }
-    index.shrink(&epochs.stop(), 0..SLOTS);
+    index.shrink(&epochs.stop(), 0..SLOTS, false);
     assert_eq!((index.bytes(), index.run(3)), before);
 }
 

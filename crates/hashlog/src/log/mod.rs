@@ -54,7 +54,8 @@ pub(crate) struct Log {
 
 impl Log {
     /// A log that goes on at `next`, with up to `capacity` words in memory, in pages of
-    /// `1 << page_bits` words: some pages at first, more as they are [wanted](Self::evict). What lies in `begin..next` is on the device.
+    /// `1 << page_bits` words: some pages at first, more as they are [wanted](Self::evict). What
+    /// lies in `begin..next` is on the device.
     pub(crate) fn new((begin, next): (u64, u64), capacity: u64, page_bits: u32) -> io::Result<Self> {
         let capacity = (capacity >> page_bits).max(PAGES_MIN) << page_bits;
         let ring = capacity.next_power_of_two();
@@ -157,6 +158,11 @@ impl Log {
         if read_only > self.read_only() {
             self.markers.move_read_only(epochs, read_only.min(self.tail.next()));
         }
+    }
+
+    /// Whether a caller has asked for more memory at once than is kept free.
+    pub(crate) fn is_asked_for_more(&self) -> bool {
+        self.wanted.load(Ordering::Acquire) > self.tail.next() + FREE_PAGES * self.tail.page_words()
     }
 
     /// Whether there is memory for `words` in records of any length.

@@ -68,7 +68,7 @@ fn what_is_read_again_is_read_from_memory() {
     let database = loaded(2 * MIB);
     let with = misses(&database, few.clone(), 10);
     // Of chains with two keys only one has a copy, and while the cache grows some find no page.
-    assert!((2000..3000).contains(&with), "{with} reads of the device");
+    assert!((2000..6000).contains(&with), "{with} reads of the device");
     // Keys of which a few are read most.
     let mut random = fastrand::Rng::with_seed(3);
     let skewed: Vec<u64> = (0..400_000).map(|_| (KEYS as f64).powf(random.f64()) as u64 % KEYS).collect();
