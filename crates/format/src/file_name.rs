@@ -16,6 +16,8 @@
 //! <number>.coldrun              a run of the index of a cold log; 16 hex digits
 //! <generation>-<index>.redo     a redo log; its generation and number there in 16 hex digits each
 //! <number>.value                a value that lies alone; its number in 16 hex digits
+//! <from>-<to>-<generation>.hybrid  words of a hybrid log where other machines reach them; 16 hex digits each
+//! <from>-<to>-<generation>.cold    of a cold log; likewise
 //! ```
 //! Hex digits are lower case, so names of one kind sort as their numbers do. Nothing in a file
 //! depends on its name. Names are ASCII letters, digits, `.`, `-` and `_`, 1 to [`NAME_BYTES_MAX`]
@@ -28,6 +30,7 @@
 use std::fmt;
 
 use crate::blob::SegmentNumber;
+use crate::hybrid::{Extent, LogKind};
 use crate::key::Position;
 
 /// Longest name.
@@ -97,6 +100,8 @@ pub enum FileName {
     },
     /// A value that lies alone.
     Value(u64),
+    /// Words of a log where other machines reach them.
+    Extent(Extent),
 }
 
 /// Name of the lock file.
@@ -136,6 +141,11 @@ pub fn redo(generation: u64, index: u64) -> String {
 /// Name of the file of value `number`.
 pub fn value(number: u64) -> String {
     FileName::Value(number).to_string()
+}
+
+/// Name of the file of `extent`.
+pub fn extent(extent: Extent) -> String {
+    FileName::Extent(extent).to_string()
 }
 
 /// Name of manifest edit `number`.
@@ -262,11 +272,13 @@ pub fn parse(name: &str) -> Option<FileName> {
         let (generation, number) = name.split_once('-')?;
         return Some(FileName::LogObject { generation: hex16(generation)?, number: hex16(number)? });
     }
-    if let Some(base) = name.strip_suffix(".hybrid") {
-        return hex16(base).map(FileName::HybridSegment);
+    if let Some(words) = name.strip_suffix(".hybrid") {
+        let segment = hex16(words).map(FileName::HybridSegment);
+        return segment.or_else(|| extent_of(LogKind::Hybrid, words).map(FileName::Extent));
     }
-    if let Some(base) = name.strip_suffix(".cold") {
-        return hex16(base).map(FileName::ColdSegment);
+    if let Some(words) = name.strip_suffix(".cold") {
+        let segment = hex16(words).map(FileName::ColdSegment);
+        return segment.or_else(|| extent_of(LogKind::Cold, words).map(FileName::Extent));
     }
     if let Some(number) = name.strip_suffix(".coldrun") {
         return hex16(number).map(FileName::ColdRun);
@@ -292,6 +304,13 @@ pub fn parse(name: &str) -> Option<FileName> {
         }
     };
     (parsed.to_string() == name).then_some(parsed)
+}
+
+/// The extent of `log` whose name has these `words` in front of its ending.
+fn extent_of(log: LogKind, words: &str) -> Option<Extent> {
+    let (from, rest) = words.split_once('-')?;
+    let (to, generation) = rest.split_once('-')?;
+    Some(Extent { log, from: hex16(from)?, to: hex16(to)?, generation: hex16(generation)? })
 }
 
 /// A stem, and the number behind it.
@@ -338,6 +357,10 @@ impl fmt::Display for FileName {
             FileName::ColdRun(number) => write!(f, "{number:016x}.coldrun"),
             FileName::Redo { generation, index } => write!(f, "{generation:016x}-{index:016x}.redo"),
             FileName::Value(number) => write!(f, "{number:016x}.value"),
+            FileName::Extent(Extent { log, from, to, generation }) => {
+                let ending = if *log == LogKind::Hybrid { "hybrid" } else { "cold" };
+                write!(f, "{from:016x}-{to:016x}-{generation:016x}.{ending}")
+            }
         }
     }
 }

@@ -20,7 +20,7 @@ use crate::hybrid::segment::{SEGMENT_HEADER_BYTES, SegmentHeader};
 ///
 /// # Errors
 /// If the lines cannot be written.
-pub fn dump_segment(bytes: &[u8], lines: &mut Lines<'_>) -> Dumped {
+pub fn dump_segment(bytes: &[u8], from: Option<u64>, lines: &mut Lines<'_>) -> Dumped {
     let header = match SegmentHeader::decode(bytes) {
         Ok(header) => header,
         Err(error) => return Ok(Some(error)),
@@ -36,7 +36,7 @@ pub fn dump_segment(bytes: &[u8], lines: &mut Lines<'_>) -> Dumped {
     )?;
     let mut at = SEGMENT_HEADER_BYTES;
     while let Some(rest) = bytes.get(at..).filter(|rest| rest.len() >= 8) {
-        let address = base + (at - SEGMENT_HEADER_BYTES) as u64 / 8;
+        let address = from.unwrap_or(base) + (at - SEGMENT_HEADER_BYTES) as u64 / 8;
         let (link, shape) = match shape_at(rest) {
             Ok(None) => {
                 at += 8;

@@ -4,6 +4,7 @@ use std::fmt;
 
 use crate::bytes::Reader;
 use crate::dump::{Dumped, Lines, Shown};
+use crate::hybrid::{Extent, LogKind};
 use crate::manifest::ColdChange;
 use crate::manifest::{
     BlobSegmentMeta, Change, EDIT_HEADER_BYTES, EDIT_MAGIC, KeyspaceText, ManifestEdit, RelocationTarget,
@@ -81,6 +82,10 @@ fn dump_hashed(
             line("ColdRun", format_args!("run {number}, addresses before {spilled} are in runs"))
         }
         Change::Cold(ColdChange::DropRun { number }) => line("DropColdRun", format_args!("run {number}")),
+        Change::Extent(Extent { log, from, to, generation }) => {
+            let name = if *log == LogKind::Hybrid { "HybridExtent" } else { "ColdExtent" };
+            line(name, format_args!("addresses {from} to {to}, written by generation {generation}"))
+        }
         _ => Ok(()),
     }
 }
@@ -155,7 +160,8 @@ fn dump_change(change: &Change, offset: usize, size: usize, lines: &mut Lines<'_
         | Change::PositionsGiven { .. }
         | Change::RedoBegun { .. }
         | Change::Checkpointed { .. }
-        | Change::Cold(_) => dump_hashed(change, &mut line),
+        | Change::Cold(_)
+        | Change::Extent(_) => dump_hashed(change, &mut line),
         Change::CleanEnd { position } => line("CleanEnd", format_args!("log position {position}")),
         Change::Hides { file, bytes } => line("Hides", format_args!("file {file} bytes {bytes}")),
         Change::Superseded { file, thousandths } => {

@@ -62,8 +62,9 @@ pub fn describe(file_name: &str, bytes: &[u8], out: &mut dyn Write) -> Dumped {
         Some(FileName::Tables { .. }) => table::dump_all(bytes, &mut lines)?,
         Some(FileName::BlobSegment(_) | FileName::CollectedBlobs { .. }) => blob::dump(bytes, &mut lines)?,
         Some(FileName::HybridSegment(_) | FileName::ColdSegment(_)) => {
-            hybrid::dump_segment(bytes, &mut lines)?
+            hybrid::dump_segment(bytes, None, &mut lines)?
         }
+        Some(FileName::Extent(extent)) => hybrid::dump_segment(bytes, Some(extent.from), &mut lines)?,
         Some(FileName::ColdRun(_)) => hybrid::dump_run(bytes, &mut lines)?,
         Some(FileName::Redo { .. }) => hybrid::dump_redo(bytes, &mut lines)?,
         Some(FileName::Value(_)) => {
@@ -78,7 +79,7 @@ pub fn describe(file_name: &str, bytes: &[u8], out: &mut dyn Write) -> Dumped {
             Some(&COMBINER_MAGIC) => combiner::dump(bytes, &mut lines)?,
             Some(&LOG_OBJECT_MAGIC) => log_object::dump(bytes, &mut lines)?,
             Some(&BLOB_SEGMENT_MAGIC) => blob::dump(bytes, &mut lines)?,
-            Some(&hybrid::SEGMENT_MAGIC) => hybrid::dump_segment(bytes, &mut lines)?,
+            Some(&hybrid::SEGMENT_MAGIC) => hybrid::dump_segment(bytes, None, &mut lines)?,
             Some(&hybrid::REDO_MAGIC) => hybrid::dump_redo(bytes, &mut lines)?,
             Some(&hybrid::RUN_MAGIC) => hybrid::dump_run(bytes, &mut lines)?,
             _ => {

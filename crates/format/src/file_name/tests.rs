@@ -20,6 +20,14 @@ fn names_are_frozen_and_parse_back() {
         (FileName::HybridSegment(1 << 23), "0000000000800000.hybrid"),
         (FileName::Redo { generation: 2, index: 3 }, "0000000000000002-0000000000000003.redo"),
         (FileName::Value(0xab), "00000000000000ab.value"),
+        (
+            FileName::Extent(Extent { log: LogKind::Hybrid, from: 1 << 23, to: 1 << 24, generation: 7 }),
+            "0000000000800000-0000000001000000-0000000000000007.hybrid",
+        ),
+        (
+            FileName::Extent(Extent { log: LogKind::Cold, from: 1 << 23, to: 1 << 24, generation: 7 }),
+            "0000000000800000-0000000001000000-0000000000000007.cold",
+        ),
     ];
     for (parsed, name) in &names {
         assert_eq!(parsed.to_string(), *name);
@@ -76,6 +84,9 @@ fn other_names_are_not_ours() {
         "1-00000000000000ab.group",
         "0000000000000001-00000000000000AB.group",
         "0000000000000001.group",
+        "0000000000800000-0000000001000000.hybrid",
+        "0000000000800000-0000000001000000-000000000000000A.hybrid",
+        "0000000000800000-0000000001000000-000000000000000a-.cold",
     ] {
         assert_eq!(parse(name), None, "{name}");
     }

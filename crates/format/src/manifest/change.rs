@@ -48,6 +48,8 @@
 //! 105  ColdBegin        address number
 //! 106  ColdRun          number number, spilled number
 //! 107  DropColdRun      number number
+//! 108  HybridExtent     from number, to number, generation number
+//! 109  ColdExtent       from number, to number, generation number
 //! ```
 //! What stands for a keyspace's settings is in `keyspace`, for a table in `table`, for blob
 //! segments in `blobs`.
@@ -64,7 +66,7 @@ use crate::blob::{Ordinals, SegmentNumber};
 use crate::bytes::{Reader, put_bytes};
 use crate::error::{Error, Result};
 use crate::file_name;
-use crate::hybrid::{ADDRESS_BITS, ADDRESS_MAX};
+use crate::hybrid::{ADDRESS_BITS, ADDRESS_MAX, Extent};
 use crate::key::{POSITION_END, Position};
 use crate::manifest::blobs::{BlobSegmentMeta, RelocationTarget, segment_number};
 use crate::manifest::cold::ColdChange;
@@ -297,6 +299,9 @@ pub enum Change {
     },
     /// Of the cold log.
     Cold(ColdChange),
+    /// Words of a log lie where other machines reach them. Extents that begin among these words are
+    /// not needed any more.
+    Extent(Extent),
 }
 
 /// Tags that this release reads.
@@ -340,6 +345,7 @@ impl Change {
             Change::RedoBegun { .. } => 100,
             Change::Checkpointed { .. } => 101,
             Change::Cold(change) => change.tag(),
+            Change::Extent(extent) => extent.tag(),
         }
     }
 
@@ -373,7 +379,8 @@ impl Change {
             | Change::HybridCut { .. }
             | Change::HybridBegin { .. }
             | Change::RedoBegun { .. }
-            | Change::Cold(_) => self.encode_hashed(out),
+            | Change::Cold(_)
+            | Change::Extent(_) => self.encode_hashed(out),
             Change::RemoveTable { file } => put_table(file, out),
             Change::MoveTable { file, level, run } => {
                 put_table(file, out);
@@ -435,6 +442,7 @@ impl Change {
             Change::HybridBegin { address } => varint::encode(*address, out),
             Change::RedoBegun { redo } => varint::encode(*redo, out),
             Change::Cold(change) => change.encode(out),
+            Change::Extent(extent) => extent.encode(out),
             _ => {}
         }
     }
@@ -511,6 +519,7 @@ impl Change {
             100 => Change::RedoBegun { redo: fields.number()? },
             101 => Change::Checkpointed { position: position(fields)? },
             104..=107 => Change::Cold(ColdChange::decode(tag, fields)?),
+            108 | 109 => Change::Extent(Extent::decode(tag, fields)?),
             _ => {
                 let what = reserved(tag).unwrap_or("unknown");
                 let found = format!("tag {tag} ({what}; written by a newer Firn: upgrade to read it)");

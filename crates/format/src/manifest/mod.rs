@@ -11,6 +11,7 @@ pub mod keyspace;
 pub mod table;
 pub mod blobs;
 pub mod cold;
+mod extent;
 
 pub use blobs::{BlobSegmentMeta, RelocationTarget};
 pub use change::Change;

@@ -78,6 +78,7 @@ fn changes() -> Vec<Change> {
         data_bytes: 0,
         content_hash: 0,
     };
+    let extent = |log| Change::Extent(firn_format::hybrid::Extent { log, from: 0, to: 1, generation: 0 });
     vec![
         Change::Database { id: 0 },
         Change::Keyspace { id: 0, name: String::new(), settings: KeyspaceText::default() },
@@ -116,6 +117,8 @@ fn changes() -> Vec<Change> {
         Change::Cold(firn_format::manifest::ColdChange::Begin { address: 0 }),
         Change::Cold(firn_format::manifest::ColdChange::Run { number: 0, spilled: 0 }),
         Change::Cold(firn_format::manifest::ColdChange::DropRun { number: 0 }),
+        extent(firn_format::hybrid::LogKind::Hybrid),
+        extent(firn_format::hybrid::LogKind::Cold),
     ]
 }
 

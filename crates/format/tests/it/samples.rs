@@ -90,6 +90,16 @@ pub(crate) fn samples() -> Vec<Sample> {
             Change::Cold(firn_format::manifest::ColdChange::DropRun { number: 4 }),
         ],
     ));
+    let extent =
+        |log, from, to| Change::Extent(firn_format::hybrid::Extent { log, from, to, generation: 300 });
+    samples.push(edit(
+        "manifest-edit-v1-extents",
+        false,
+        vec![
+            extent(firn_format::hybrid::LogKind::Hybrid, 1 << 23, (1 << 23) + 77),
+            extent(firn_format::hybrid::LogKind::Cold, 1 << 44, (1 << 44) + (1 << 23)),
+        ],
+    ));
     samples.push(home());
     samples
         .push(log_object("log-object-v1-pieces", &log_object_id().encode(LogObjectKind::Whole, &pieces())));

@@ -79,6 +79,7 @@ impl Before {
             | Change::RedoBegun { .. }
             | Change::Checkpointed { .. }
             | Change::Cold(_)
+            | Change::Extent(_)
             | Change::Tick { .. } => {} // the rest has it
         }
     }

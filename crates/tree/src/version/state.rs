@@ -136,7 +136,8 @@ impl State {
             | Change::PositionsGiven { .. }
             | Change::RedoBegun { .. }
             | Change::Checkpointed { .. }
-            | Change::Cold(_) => return Err(unfit(OF_HASHED.to_owned())),
+            | Change::Cold(_)
+            | Change::Extent(_) => return Err(unfit(OF_HASHED.to_owned())),
             Change::TakeOver { .. } => {} // it is the number of its edit that counts
             Change::NextNumber(number) => self.next_number = self.next_number.max(*number),
             Change::Tick { ms } => self.tick_ms = self.tick_ms.max(*ms),
