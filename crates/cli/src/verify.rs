@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use firn::{VerifyProgress, VerifyReport};
-use firn_engine::Semantics;
+use firn::{EngineKind, VerifyProgress, VerifyReport};
+use firn_engine::{Error, Semantics};
 use firn_server::served::{Served, ServedTotals};
 use firn_tree::VerifyOptions;
 
@@ -75,6 +75,12 @@ pub(crate) fn report(dir: &Path, shared: &SharedName) -> Result<VerifyReport> {
         };
         let report = match &shared.shared {
             None => firn::verify(dir, show),
+            Some(_) if EngineKind::of(dir).is_ok_and(|kind| kind == Some(EngineKind::Hash)) => {
+                Err(Error::invalid(format!(
+                    "a database of the engine `{}` on shared storage is not verified: verify a copy, which `firn backup` makes",
+                    EngineKind::Hash
+                )))
+            }
             Some(_) => {
                 let options = VerifyOptions { storage: shared.files(dir)?, semantics: Semantics::new() };
                 firn_tree::verify(options, &mut show)

@@ -238,7 +238,8 @@ impl Builder {
     }
 
     /// Puts finished files (tables, sealed blob segments) and the manifest at `backend`, which
-    /// other machines reach. The log and the files that grow stay in the local directory.
+    /// other machines reach. The log and the files that grow stay in the local directory. Of the
+    /// hashed engine each checkpoint is there, whole.
     ///
     /// The database can then be opened on another machine, and compactions can run wherever that
     /// backend is reached. At most one process writes to it: the one that opened it last. Copies
@@ -305,7 +306,7 @@ impl Builder {
     /// database, a newer format, an operator that is not registered, or a name of a backend that
     /// the registry does not open. `Invalid` also for a database of another engine than the one
     /// asked for, and for one of the hashed engine, which has no order.
-    pub fn open(self) -> Result<Db> {
+    pub fn open(mut self) -> Result<Db> {
         match self.kind()? {
             EngineKind::Tree => self.open_tree(),
             EngineKind::Hash => Err(Error::invalid(format!(
@@ -323,25 +324,55 @@ impl Builder {
     ///
     /// # Errors
     /// As [`open`](Self::open), but that a database of the hashed engine is opened. It takes no
-    /// shared storage, no take-over, no executor and no `read_only`: `Invalid`.
-    pub fn open_points(self) -> Result<PointDb> {
+    /// executor and no `read_only`: `Invalid`.
+    pub fn open_points(mut self) -> Result<PointDb> {
         match self.kind()? {
             EngineKind::Tree => self.open_tree().map(|db| PointDb::clone(&db)),
             EngineKind::Hash => self.open_hashed(),
         }
     }
 
-    /// The engine that keeps the database, or will keep the new one.
-    fn kind(&self) -> Result<EngineKind> {
-        let found = match &self.storage {
+    /// The engine that keeps the database, or will keep the new one. A directory that has never
+    /// seen a database on shared storage does not tell.
+    fn kind(&mut self) -> Result<EngineKind> {
+        let mut found = match &self.storage {
             Some(storage) => EngineKind::of_storage(&**storage)?,
             // What cannot be opened says so when it is to be.
             None => EngineKind::of(&self.path).unwrap_or(None),
         };
+        if found.is_none()
+            && let Some(shared) = self.open_shared()?
+        {
+            found = EngineKind::of_storage(&*shared)?;
+        }
         match self.engine {
             Some(engine) => engine.check(found, &self.name()),
             None => Ok(found.unwrap_or_default()),
         }
+    }
+
+    /// The part that other machines reach, if there is one.
+    fn open_shared(&mut self) -> Result<Option<Arc<dyn Storage>>> {
+        let backend = match &self.shared {
+            None => return Ok(None),
+            Some(Shared::Backend(backend)) => Arc::clone(backend),
+            Some(Shared::Named(name, with)) => {
+                let with = OpenWith { create: with.create && !self.read_only, ..with.clone() };
+                self.registry.open(name, &with).map_err(firn_tree::storage_error)?
+            }
+        };
+        self.shared = Some(Shared::Backend(Arc::clone(&backend)));
+        Ok(Some(backend))
+    }
+
+    /// This directory, and the part that other machines reach, if there is one.
+    fn open_parts(&mut self, open_files_max: usize) -> Result<Arc<dyn Storage>> {
+        // Of a database on shared storage a machine that has never seen it has nothing yet.
+        let create = (self.create || self.shared.is_some()) && !self.read_only;
+        let storage = local(self.storage.take(), &self.path, create, open_files_max)?;
+        let Some(shared) = self.open_shared()? else { return Ok(storage) };
+        let divided = Divided::open(storage, shared, fresh_id());
+        Ok(Arc::new(divided.map_err(firn_tree::storage_error)?))
     }
 
     /// What the database is called in messages.
@@ -352,31 +383,14 @@ impl Builder {
         }
     }
 
-    fn open_tree(self) -> Result<Db> {
+    fn open_tree(mut self) -> Result<Db> {
         check_memory(&self.settings)?;
         self.settings.validate()?;
-        let mut settings = self.settings;
+        let mut settings = self.settings.clone();
         if settings.page_cache_bytes == 0 {
             settings.page_cache_bytes = machine::page_cache_bytes(settings.memory_bytes);
         }
-        // Of a database on shared storage a machine that has never seen it has nothing yet.
-        let create = (self.create || self.shared.is_some()) && !self.read_only;
-        let storage = local(self.storage, &self.path, create, settings.open_files_max)?;
-        let shared = match self.shared {
-            Some(Shared::Named(name, with)) => {
-                let with = OpenWith { create: with.create && !self.read_only, ..with };
-                Some(self.registry.open(&name, &with).map_err(firn_tree::storage_error)?)
-            }
-            Some(Shared::Backend(backend)) => Some(backend),
-            None => None,
-        };
-        let storage = match shared {
-            Some(shared) => {
-                let divided = Divided::open(storage, shared, fresh_id());
-                Arc::new(divided.map_err(firn_tree::storage_error)?) as Arc<dyn Storage>
-            }
-            None => storage,
-        };
+        let storage = self.open_parts(settings.open_files_max)?;
         let clock = Arc::clone(&self.clock);
         let spawn = Arc::new(ThreadSpawn::with_background_nice(settings.background_nice));
         let tree = Tree::open(TreeOptions {
@@ -395,12 +409,12 @@ impl Builder {
         Ok(Db::over(PointDb::new(EngineKind::Tree, engine, spawn, clock), tree))
     }
 
-    fn open_hashed(self) -> Result<PointDb> {
+    fn open_hashed(mut self) -> Result<PointDb> {
         self.check_hashed()?;
-        let own = self.hash.unwrap_or_else(|| HashSettings::for_memory(self.settings.memory_bytes));
-        let settings = self.settings.for_engine(own);
+        let own = self.hash.clone().unwrap_or_else(|| HashSettings::for_memory(self.settings.memory_bytes));
+        let settings = self.settings.clone().for_engine(own);
         settings.validate()?;
-        let storage = local(self.storage, &self.path, self.create, settings.open_files_max)?;
+        let storage = self.open_parts(settings.open_files_max)?;
         let clock = Arc::clone(&self.clock);
         let spawn = Arc::new(ThreadSpawn::with_background_nice(settings.background_nice));
         let engine = HashLog::open(&HashOptions {
@@ -411,6 +425,7 @@ impl Builder {
             background: firn_hashlog::Background::Threads(Arc::clone(&spawn) as Arc<dyn Spawn>),
             seed: fresh_id() as u64,
             create: self.create,
+            take_over: self.take_over,
         })?;
         Ok(PointDb::new(EngineKind::Hash, engine, spawn, clock))
     }
@@ -418,13 +433,16 @@ impl Builder {
     /// Refuses what the hashed engine does not offer.
     fn check_hashed(&self) -> Result<()> {
         let refused = [
-            (self.shared.is_some(), "lies in one directory: leave shared storage out"),
-            (self.take_over, "lies in one directory, which no other machine writes to: leave take-over out"),
+            (
+                self.take_over && self.shared.is_none(),
+                "in one directory is written to by no other machine: leave take-over out",
+            ),
             (self.executor.is_some(), "has no jobs for workers: leave the executor out"),
             (self.read_only, "is opened for reading and writing alone: leave read-only out"),
             (
-                self.settings.durability == Durability::Shared,
-                "lies in one directory: choose the durability `process` or `disk`",
+                self.settings.durability == Durability::Shared && self.shared.is_none(),
+                "in one directory has no writes that other machines find: choose the durability `process` or `disk`, or \
+                 name a shared location",
             ),
         ];
         match refused.into_iter().find(|(is_asked, _)| *is_asked) {

@@ -20,7 +20,7 @@ use firn_storage::backend::{Local, LocalOptions};
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum EngineKind {
-    /// `tree`, the ordered engine: ranges, prefixes, bulk ingestion, shared storage, workers.
+    /// `tree`, the ordered engine: ranges, prefixes, bulk ingestion, workers.
     #[default]
     Tree,
     /// `hashlog`, the hashed engine: single keys at the speed of memory, in no order.
@@ -44,8 +44,8 @@ impl EngineKind {
         Self::ALL.into_iter().find(|kind| kind.name() == name)
     }
 
-    /// The engine of the database in the directory `path`; `None` if there is no database. Takes no
-    /// lock and changes nothing.
+    /// The engine of the database in the directory `path`; `None` if there is no database, or one
+    /// on shared storage of which nothing here tells. Takes no lock and changes nothing.
     ///
     /// ```no_run
     /// # fn main() -> firn::Result<()> {
@@ -75,7 +75,7 @@ impl EngineKind {
     /// Those of listing and reading.
     pub(crate) fn of_storage(storage: &dyn Storage) -> Result<Option<Self>> {
         let mut edits = Vec::new();
-        let mut by_files = None;
+        let (mut by_files, mut is_home) = (None, false);
         for (name, _) in storage.list().map_err(firn_tree::storage_error)? {
             match parse(&name) {
                 Some(FileName::ManifestEdit(number)) => edits.push((number, name)),
@@ -84,18 +84,21 @@ impl EngineKind {
                     | FileName::ColdSegment(_)
                     | FileName::ColdRun(_)
                     | FileName::Redo { .. }
-                    | FileName::Value(_),
+                    | FileName::Value(_)
+                    | FileName::Extent(_),
                 ) => {
                     by_files = Some(Self::Hash);
                 }
                 Some(FileName::LogSegment(_) | FileName::Table { .. } | FileName::Tables { .. }) => {
                     by_files = by_files.or(Some(Self::Tree));
                 }
+                Some(FileName::Home) => is_home = true,
                 _ => {}
             }
         }
         if edits.is_empty() {
-            return Ok(None);
+            // The manifest of a database on shared storage lies there.
+            return Ok(by_files.filter(|_| is_home));
         }
         edits.sort_unstable();
         // A database without any record has nothing but its manifest. One edit restates all.

@@ -32,6 +32,7 @@ fn main() {
         background: Background::Threads(Arc::new(ThreadSpawn::new())),
         seed: 7,
         create: true,
+        take_over: false,
     })
     .expect("a database");
     let mut session = database.session();

@@ -54,6 +54,7 @@ fn open(path: &Path, keys: u64) -> Arc<HashLog> {
         background: Background::Threads(Arc::new(ThreadSpawn::new())),
         seed: 7,
         create: true,
+        take_over: false,
     })
     .expect("a database")
 }

@@ -29,6 +29,7 @@ fn main() {
             background: Background::Threads(Arc::new(ThreadSpawn::new())),
             seed: 7,
             create: true,
+            take_over: false,
         })
         .expect("a database")
     };

@@ -7,16 +7,40 @@
 //!                                                      and what compaction has left behind
 //! ```
 //! A crash before the edit finds both generations of redo logs, after it the later one alone.
+//!
+//! On shared storage all that the edit names is sent before it ([`crate::tier`]). So another
+//! machine finds all that was written before the cut. Writes at `shared` wait for that.
 
-use std::sync::PoisonError;
+use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 
-use firn_engine::{Error, Position, Result};
+use firn_engine::{Error, ErrorKind, Position, Result};
+use firn_format::file_name;
+use firn_format::hybrid::{Extent, LogKind};
 use firn_format::manifest::{Change, ColdChange};
 
 use crate::compact::Compaction;
 use crate::database::Database;
 use crate::error::from_storage;
+use crate::extents::Extents;
+use crate::tier::{Acknowledge, TRIES_MAX};
+
+/// What a checkpoint has sent.
+#[derive(Debug, Default)]
+pub(crate) struct Sent {
+    extents: Vec<Extent>,
+    /// A generation of redo logs that is there beforehand: the next checkpoint saves an edit.
+    redo: Option<u64>,
+}
+
+impl Sent {
+    /// What the manifest is to say of it.
+    pub(crate) fn changes(&self) -> impl Iterator<Item = Change> {
+        let redo = self.redo.map(|redo| Change::RedoBegun { redo });
+        self.extents.iter().map(|extent| Change::Extent(*extent)).chain(redo)
+    }
+}
 
 impl Database {
     /// Takes a checkpoint. Blocks for writing out what was not yet; operations wait only for the
@@ -61,27 +85,40 @@ impl Database {
         if cold_first < cold_cut {
             changes.push(Change::Cold(ColdChange::Cut { address: cold_cut }));
         }
+        let sent = self.send((first, cut), (cold_first, cold_cut))?;
+        changes.extend(sent.changes());
         let oldest_end = self.snapshots.oldest_end();
         let removable = self.reclaim.progress().take_removable((cut, cold_cut), oldest_end);
         let cold_removable = self.reclaim.cold_progress().take_removable((cut, cold_cut), oldest_end);
         changes.extend(removable.last().map(|left| Change::HybridBegin { address: left.end }));
         changes
             .extend(cold_removable.last().map(|left| Change::Cold(ColdChange::Begin { address: left.end })));
-        let committed = self.manifest.lock().unwrap_or_else(PoisonError::into_inner).commit(&changes);
-        if let Err(error) = committed {
-            self.reclaim.progress().put_back(removable);
-            self.reclaim.cold_progress().put_back(cold_removable);
-            return Err(from_storage(error));
-        }
+        let needless = match self.commit_checkpoint(&changes) {
+            Ok(needless) => needless,
+            Err(error) => {
+                self.reclaim.progress().put_back(removable);
+                self.reclaim.cold_progress().put_back(cold_removable);
+                return Err(error);
+            }
+        };
         self.store.cold.set_cut(cold_cut);
         self.counters.checkpointed.store(position.0, Ordering::Release);
         let cut_off = redo.remove_before(generation);
         Compaction::of(self).truncate(removable)?;
         Compaction::of(self).truncate_cold(cold_removable)?;
         Compaction::of(self).remove_replaced_values(cut)?;
+        self.settle(&sent, needless)?;
         cut_off?;
         self.counters.checkpoints.fetch_add(1, Ordering::Relaxed);
         Ok(position)
+    }
+
+    /// Has the manifest say `changes`; answers the extents that it names no more.
+    fn commit_checkpoint(&self, changes: &[Change]) -> Result<BTreeSet<Extent>> {
+        let mut manifest = self.manifest.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = manifest.state().extents();
+        manifest.commit(changes).map_err(from_storage)?;
+        Ok(before.difference(&manifest.state().extents()).copied().collect())
     }
 
     /// Has the manifest say that the redo logs of `generation` are there.
@@ -89,6 +126,108 @@ impl Database {
         let mut manifest = self.manifest.lock().unwrap_or_else(PoisonError::into_inner);
         if manifest.state().redo_through < generation {
             manifest.commit(&[Change::RedoBegun { redo: generation }]).map_err(from_storage)?;
+        }
+        Ok(())
+    }
+
+    /// Sends what a checkpoint has of both logs, each from what is sent to its cut, and the values.
+    /// Does nothing without shared storage.
+    ///
+    /// # Errors
+    /// `Retry` where shared storage does not take it.
+    pub(crate) fn send(&self, hybrid: (u64, u64), cold: (u64, u64)) -> Result<Sent> {
+        let (Some(tier), Some(redo)) = (&self.tier, &self.store.redo) else { return Ok(Sent::default()) };
+        self.values.send(tier)?;
+        let bits = self.device.segment_bits();
+        let (hybrid, cold) = {
+            let manifest = self.manifest.lock().unwrap_or_else(PoisonError::into_inner);
+            let next = |extents: &Extents, range| extents.next(range, bits);
+            (next(&manifest.state().hybrid, hybrid), next(&manifest.state().cold.extents, cold))
+        };
+        let mut extents = tier.send_extents(LogKind::Hybrid, &self.device, &hybrid)?;
+        extents.extend(tier.send_extents(LogKind::Cold, &self.store.cold.device, &cold)?);
+        Ok(Sent { extents, redo: Some(redo.prepare()?) })
+    }
+
+    /// The manifest names what was `sent`, and no more what is `needless`: that goes, and what is
+    /// both here and there stays here while there is room.
+    pub(crate) fn settle(&self, sent: &Sent, needless: BTreeSet<Extent>) -> Result<()> {
+        let Some(tier) = &self.tier else { return Ok(()) };
+        tier.remove(needless.into_iter().map(file_name::extent));
+        let words = 1 << self.device.segment_bits();
+        let sealed = sent.extents.iter().filter(|extent| extent.to - extent.from == words);
+        sealed.for_each(|extent| tier.keep_segment(*extent));
+        tier.evict(&self.device, &self.store.cold.device)
+    }
+
+    /// Refuses writes that are to outlive the machine where nothing does.
+    pub(crate) fn check_shared(&self) -> Result<()> {
+        match &self.tier {
+            Some(_) => Ok(()),
+            None => Err(Error::invalid(format!(
+                "durability `shared` needs a backend that other machines reach, and {} is not divided: name a shared \
+                 location, or ask for `disk`",
+                self.env.storage.describe()
+            ))),
+        }
+    }
+
+    /// Has `acknowledge` called when another machine finds all writes up to `position`, as by
+    /// [`share_through`](Self::share_through); does not wait. All that wait share a checkpoint.
+    pub(crate) fn share_later(self: &Arc<Self>, position: Position, acknowledge: Acknowledge) {
+        let is_first = match &self.tier {
+            Some(tier) => tier.wait_for(position, acknowledge),
+            None => return acknowledge(self.check_shared()),
+        };
+        if is_first {
+            let database = Arc::clone(self);
+            self.on_pool(move || database.share_waiting());
+        }
+    }
+
+    fn share_waiting(&self) {
+        let take = || self.tier.as_ref().map_or(Vec::new(), |tier| tier.take_waiting());
+        loop {
+            let writes = take();
+            let Some(last) = writes.iter().map(|(position, _)| *position).max() else { return };
+            let shared = self.share_through(last);
+            for (position, acknowledge) in writes {
+                acknowledge(if self.is_shared(position) { Ok(()) } else { shared.clone() });
+            }
+        }
+    }
+
+    /// Whether another machine finds all writes up to `position`.
+    fn is_shared(&self, position: Position) -> bool {
+        self.counters.checkpointed.load(Ordering::Acquire) > position.0
+    }
+
+    /// Returns when another machine that takes the database over finds all writes up to `position`.
+    /// Blocks for a checkpoint, which all share that wait for it.
+    ///
+    /// # Errors
+    /// `Retry` where shared storage refuses for long: the write is made, and the next checkpoint
+    /// has it. `Closed` if another machine has taken the database over.
+    pub(crate) fn share_through(&self, position: Position) -> Result<()> {
+        let tier = self.tier.as_ref().ok_or_else(|| Error::bug("a shared write without shared storage"))?;
+        let mut tried = 0;
+        while !self.is_shared(position) {
+            let failed = {
+                let _turn = self.moments.checkpointing.lock().unwrap_or_else(PoisonError::into_inner);
+                if self.is_shared(position) {
+                    break;
+                }
+                self.check_writes()?;
+                self.take_checkpoint().inspect_err(|error| self.note_final(error))
+            };
+            match failed {
+                // It may be there although what is needless has not gone.
+                Err(_) if self.is_shared(position) => {}
+                Err(error) if error.kind() != ErrorKind::Retry || tried == TRIES_MAX => return Err(error),
+                Err(_) => tier.pause(tried),
+                Ok(_) => {}
+            }
+            tried += 1;
         }
         Ok(())
     }

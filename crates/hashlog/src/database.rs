@@ -20,6 +20,7 @@ use crate::settings::Settings;
 use crate::snapshots::Snapshots;
 use crate::state::Manifest;
 use crate::tasks::{Claims, Kind};
+use crate::tier::Tier;
 use crate::values::Values;
 
 /// What sessions and background work share. Composes owners and owns nothing else.
@@ -32,6 +33,8 @@ pub(crate) struct Database {
     pub(crate) store: Arc<Store>,
     pub(crate) device: Device,
     pub(crate) values: Values,
+    /// What other machines reach, if any do.
+    pub(crate) tier: Option<Arc<Tier>>,
     pub(crate) keyspaces: Keyspaces,
     pub(crate) manifest: Mutex<Manifest>,
     pub(crate) snapshots: Arc<Snapshots>,
@@ -48,6 +51,7 @@ pub(crate) struct Database {
 /// What the database was opened with.
 #[derive(Debug)]
 pub(crate) struct Environment {
+    /// This machine's directory.
     pub(crate) storage: Arc<dyn Storage>,
     pub(crate) settings: Settings,
     pub(crate) semantics: Semantics,

@@ -40,6 +40,14 @@ impl Coming<'_> {
         }
     }
 
+    /// Whether it lies elsewhere since it was begun.
+    fn has_moved(&self) -> bool {
+        match self {
+            Self::Record { device, reading, .. } => device.has_moved(reading),
+            Self::Places { .. } => false,
+        }
+    }
+
     /// What it is, once the range was read; `None` if there is more of it to read.
     fn arrived(&mut self) -> Result<Option<Fetched>> {
         match self {
@@ -91,7 +99,12 @@ impl Database {
             let mut results = results.into_iter();
             coming.retain_mut(|(index, coming)| {
                 let read = results.next().unwrap_or(Ok(())).map_err(from_storage);
-                all[*index] = read.and_then(|()| coming.arrived()).transpose();
+                let arrived = read.and_then(|()| coming.arrived());
+                if arrived.is_err() && coming.has_moved() {
+                    // Fetched by itself, from where it is now.
+                    return false;
+                }
+                all[*index] = arrived.transpose();
                 all[*index].is_none() && coming.range().bytes.len() <= LONG_BYTES
             });
         }

@@ -41,6 +41,8 @@ mod cold; // records that have left the log
 mod ops; // one operation, one file
 mod device; // what is not
 mod values; // that are too long for a page
+mod extents; // parts of a log that other machines reach
+mod tier; // where other machines reach a database
 mod redo; // what survives the process
 mod space; // an estimate of what lives
 mod reclaim; // what compaction has left behind
@@ -52,6 +54,7 @@ mod compact;
 mod parallel; // work of an opening
 mod reapply; // what the redo logs have
 mod rebuild; // the index, from the log
+mod owner; // which machine has the database
 mod recovery;
 mod snapshots;
 mod stripes; // of batches

@@ -1,7 +1,7 @@
 //! From files to a database.
 //!
 //! ```text
-//!   manifest ─► begin, cut, first redo generation
+//!   manifest ─► begin, cut, first redo generation               (owner.rs: whose database it is)
 //!   segments, begin to cut ─► index: the newest record of each chain    (rebuild.rs, threads)
 //!   redo logs ─► newest change of each key ─► records behind the cut    (reapply.rs, threads)
 //!   needless files go ─► older redo logs are ended ─► the next generation of them ─► edit ─► open
@@ -13,18 +13,16 @@
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, OnceLock, RwLock};
 
-use firn_engine::{Error, ErrorKind, KEYSPACE_DEFAULT, KeyspaceId, KeyspaceSettings, LockTable, Result};
+use firn_engine::{Error, ErrorKind, KeyspaceId, KeyspaceSettings, LockTable, Result};
 use firn_format::file_name::{self, FileName};
-use firn_format::hybrid::ADDRESS_MIN;
+use firn_format::hybrid::LogKind;
 use firn_format::manifest::Change;
 use firn_maintenance::{Schedule, start_threads};
-use firn_storage::StorageLock;
 use firn_storage::backend::ReadPool;
-use firn_storage::file::manifest::load;
+use firn_storage::{Storage, StorageLock};
 
-use crate::cold::open_cold;
+use crate::cold::{Run, open_cold};
 use crate::database::{Counters, Database, Environment, Maintenance, Moments};
-use crate::device::Device;
 use crate::division::Division;
 use crate::epoch::Epochs;
 use crate::error::{from_storage, no_memory};
@@ -32,21 +30,20 @@ use crate::index::Index;
 use crate::keyspaces::{Keyspace, Keyspaces, with_slots_of};
 use crate::log::Log;
 use crate::ops::{Access, Key, Store};
+use crate::owner::{Owned, own};
 use crate::parallel::Threads;
 use crate::read_cache::ReadCache;
 use crate::reapply::Again;
-use crate::rebuild::Rebuild;
+use crate::rebuild::{Found, Rebuild};
 use crate::reclaim::Reclaim;
-use crate::redo::{Begun, NextGeneration, Redo};
+use crate::redo::{NextGeneration, Redo};
 use crate::settings::{Background, HashOptions, HashSettings};
 use crate::snapshots::Snapshots;
-use crate::state::{Manifest, State};
+use crate::state::State;
 use crate::stripes::Stripes;
+use crate::tier::{Tier, open_segments};
 use crate::values::Values;
 use crate::waits::Waits;
-
-/// Edits after which one restates everything.
-const EDITS_MAX: u64 = 64;
 
 /// Reads that wait for a thread, at most.
 const QUEUED_READS_MAX: usize = 1 << 16;
@@ -55,59 +52,40 @@ const QUEUED_READS_MAX: usize = 1 << 16;
 pub(crate) fn open(options: &HashOptions) -> Result<(Arc<Database>, Box<dyn StorageLock>)> {
     options.settings.validate_limits()?;
     let lock = options.storage.lock(true).map_err(from_storage)?;
-    let mut manifest = load_manifest(options)?;
-    let state = manifest.state().clone();
-    let Some((page_bits, segment_bits)) = state.sizes else {
-        return Err(Error::new(ErrorKind::Corrupt, "the manifest names no sizes of a hashed database"));
-    };
-    let epochs = Epochs::new(Some(&options.clock));
-    let division = Division::of(&options.settings);
-    let index = empty_index(options, &epochs)?;
-    let log = Log::new((state.begin, state.cut), division.log_words_max(), page_bits).map_err(no_memory)?;
-    let keyspaces = open_keyspaces(options, &state)?;
-    let Segments { bases, cold_bases, needless } = segments(options, &state, segment_bits)?;
-    let named: fn(u64) -> String = file_name::hybrid_segment;
-    let identity = (state.database, state.redo);
-    let device = Device::open(&options.storage, identity, segment_bits, (named, bases))?;
-    let (cold, cold_values) = open_cold(&options.storage, &state, cold_bases, &|record| {
-        Key::new(record.keyspace(), record.key()).hash.order()
-    })?;
-    index.set_reserved(division.reserved_bytes(cold.memory_bytes()));
-    let values = Values::new(&options.storage)?;
-    let cache = ReadCache::new(division.copy_bytes_max()).map_err(no_memory)?;
-    let (stripes, replaced_values) = (Stripes::new(), crate::sync::Mutex::default());
-    let store = Store { index, log, cache, division, cold, redo: None, epochs, stripes, replaced_values };
-    let begun = Begun { database: state.database, first: state.redo, through: state.redo_through };
-    let (storage, next_keyspace) = (Arc::clone(&options.storage), state.next_number);
-    let rebuild = Rebuild { storage, store: Arc::new(store), device, values, begun, next_keyspace };
-    let threads = Threads::of(options);
-    let (rebuild, mut found) = rebuild.read(&threads, (state.begin, state.cut))?;
-    found.of_log.extend(cold_values);
+    let mut owned = own(options, &|state| open_keyspaces(options, state).map(|_| ()))?;
+    let state = owned.state.clone();
+    let found = read(options, &owned)?;
+    let (tier, local) = (owned.tier.clone(), Arc::clone(&owned.local));
     // All is there and as it should be: only now anything is changed.
-    needless.iter().try_for_each(|name| options.storage.remove(name)).map_err(from_storage)?;
-    let Rebuild { storage, store, device, values, .. } = rebuild;
+    found.needless.iter().try_for_each(|name| local.remove(name)).map_err(from_storage)?;
+    let Rebuild { storage, store, device, values, begun, .. } = found.rebuild;
+    let found = found.files;
+    let threads = Threads::of(options);
     store.divide_memory();
     let Again { store, device, .. } = Again { storage, store, device }.reapply(&threads, &found.logs)?;
     let mut store = Arc::try_unwrap(store).map_err(|_| Error::bug("a store that only recovery has"))?;
-    values.recover(&found.of_redo, &found.of_log)?;
-    let next = NextGeneration::make(&options.storage, state.database, begun.next())?;
+    let here = values.recover(&found.of_redo, &found.of_log)?;
+    let next = NextGeneration::make(&local, state.database, begun.next())?;
     let snapshots = Snapshots::new(state.given);
-    let changes = [
-        Change::PositionsGiven { position: snapshots.given_ahead() },
-        Change::RedoBegun { redo: begun.next() },
-    ];
-    store.redo = Some(Redo::new(&options.storage, state.database, next, &found.logs)?);
-    manifest.commit(&changes).map_err(from_storage)?;
+    store.redo = Some(Redo::new(&local, state.database, next, &found.logs)?);
+    let mut changes = vec![Change::PositionsGiven { position: snapshots.given_ahead() }];
+    changes.extend(owned.changes());
+    owned.manifest.commit(&changes).map_err(from_storage)?;
+    if let Some(tier) = &tier {
+        let live = found.of_redo.union(&found.of_log).copied().collect();
+        tier.remove_orphans(&mut owned.manifest, &live, &here);
+    }
     let store = Arc::new(store);
     let access = Access::new(&store).ok_or_else(|| Error::bug("the first session finds no place"))?;
     let database = Arc::new(Database {
-        env: environment(options),
+        env: environment(options, local),
         store,
         reclaim: Reclaim::new((state.begin, state.cold.begin), access),
         device,
         values,
-        keyspaces,
-        manifest: Mutex::new(manifest),
+        tier,
+        keyspaces: open_keyspaces(options, &state)?,
+        manifest: Mutex::new(owned.manifest),
         snapshots,
         moments: Moments { batches: RwLock::new(()), checkpointing: Mutex::new(()) },
         locks: LockTable::new(),
@@ -130,9 +108,61 @@ fn empty_index(options: &HashOptions, epochs: &Arc<Epochs>) -> Result<Index> {
     Ok(index.sized_for(index_keys_min))
 }
 
-fn environment(options: &HashOptions) -> Environment {
+/// What an opening has read.
+struct Read {
+    rebuild: Rebuild,
+    files: Found,
+    /// Files that nothing needs.
+    needless: Vec<String>,
+}
+
+/// Reads all files of the database that is `owned`.
+fn read(options: &HashOptions, owned: &Owned) -> Result<Read> {
+    let (state, local, tier) = (&owned.state, &owned.local, owned.tier.as_ref());
+    let Some((page_bits, segment_bits)) = state.sizes else {
+        return Err(Error::new(ErrorKind::Corrupt, "the manifest names no sizes of a hashed database"));
+    };
+    let epochs = Epochs::new(Some(&options.clock));
+    let division = Division::of(&options.settings);
+    let index = empty_index(options, &epochs)?;
+    let log = Log::new((state.begin, state.cut), division.log_words_max(), page_bits).map_err(no_memory)?;
+    let Segments { bases, cold_bases, needless } = segments(&**local, state, segment_bits)?;
+    let parts = (local, tier.map(|tier| &**tier));
+    let device = open_segments(parts, state, LogKind::Hybrid, bases)?;
+    let cold_device = open_segments(parts, state, LogKind::Cold, cold_bases)?;
+    let runs = open_runs(parts, state)?;
+    let (cold, cold_values) = open_cold(cold_device, runs, state, &|record| {
+        Key::new(record.keyspace(), record.key()).hash.order()
+    })?;
+    index.set_reserved(division.reserved_bytes(cold.memory_bytes()));
+    let values = Values::new(local, tier)?;
+    let cache = ReadCache::new(division.copy_bytes_max()).map_err(no_memory)?;
+    let (stripes, replaced_values) = (Stripes::new(), crate::sync::Mutex::default());
+    let store = Store { index, log, cache, division, cold, redo: None, epochs, stripes, replaced_values };
+    let (storage, next_keyspace) = (Arc::clone(local), state.next_number);
+    let begun = owned.begun();
+    let rebuild = Rebuild { storage, store: Arc::new(store), device, values, begun, next_keyspace };
+    let (rebuild, mut files) = rebuild.read(&Threads::of(options), (state.begin, state.cut))?;
+    files.of_log.extend(cold_values);
+    Ok(Read { rebuild, files, needless })
+}
+
+/// The runs of the cold log, newest first.
+fn open_runs((local, tier): (&Arc<dyn Storage>, Option<&Tier>), state: &State) -> Result<Vec<Arc<Run>>> {
+    let open = |number: &u64| {
+        let name = file_name::cold_run(*number);
+        let file = match tier {
+            Some(tier) => tier.open_anywhere(&name),
+            None => local.open_read(&name),
+        };
+        Run::open(file.map_err(from_storage)?, state.database, *number).map(Arc::new)
+    };
+    state.cold.runs.iter().rev().map(open).collect()
+}
+
+fn environment(options: &HashOptions, storage: Arc<dyn Storage>) -> Environment {
     Environment {
-        storage: Arc::clone(&options.storage),
+        storage,
         settings: options.settings.clone(),
         semantics: options.semantics.clone(),
         clock: Arc::clone(&options.clock),
@@ -155,31 +185,6 @@ fn maintenance(options: &HashOptions) -> Result<Maintenance> {
     })
 }
 
-fn load_manifest(options: &HashOptions) -> Result<Manifest> {
-    let loaded = load::<State>(&*options.storage, 0).map_err(from_storage)?;
-    let is_new = loaded.is_none();
-    if is_new && !options.create {
-        let backend = options.storage.describe();
-        let message = format!("{backend} holds no database; create one by opening it for writing");
-        return Err(Error::invalid(message));
-    }
-    let components = (Arc::clone(&options.storage), Arc::clone(&options.clock));
-    let mut manifest = Manifest::new(components, loaded, EDITS_MAX);
-    if is_new {
-        let bits = |bytes: u64| (bytes / 8).ilog2();
-        let engine = &options.settings.engine;
-        let default = KeyspaceSettings::default().to_text();
-        let changes = [
-            Change::Database { id: fastrand::Rng::with_seed(options.seed).u128(..) },
-            Change::Hashed { page_bits: bits(engine.page_bytes), segment_bits: bits(engine.segment_bytes) },
-            Change::Keyspace { id: KEYSPACE_DEFAULT.0, name: "default".to_owned(), settings: default },
-            Change::HybridCut { address: ADDRESS_MIN, redo: 1 },
-        ];
-        manifest.commit(&changes).map_err(from_storage)?;
-    }
-    Ok(manifest)
-}
-
 /// Files of the log and the cold log.
 #[derive(Default)]
 struct Segments {
@@ -191,11 +196,11 @@ struct Segments {
     needless: Vec<String>,
 }
 
-fn segments(options: &HashOptions, state: &State, segment_bits: u32) -> Result<Segments> {
+fn segments(storage: &dyn Storage, state: &State, segment_bits: u32) -> Result<Segments> {
     let Segments { mut bases, mut cold_bases, mut needless } = Segments::default();
     let words = 1 << segment_bits;
     let is_needed = |base: u64, from: u64, to: u64| base.max(from) < to.min(base + words);
-    for (name, _) in options.storage.list().map_err(from_storage)? {
+    for (name, _) in storage.list().map_err(from_storage)? {
         match file_name::parse(&name) {
             Some(FileName::HybridSegment(base)) if is_needed(base, state.begin, state.cut) => {
                 bases.push(base)

@@ -62,6 +62,14 @@ firn_engine::engine_settings! {
         |s| (MIB / 2..=64 * MIB).contains(&s.engine.page_bytes) && s.engine.page_bytes.is_power_of_two(),
         "choose a power of two in that range";
 
+    /// Bytes of the local directory that sealed segments and long values of a database on shared
+    /// storage may take, the newest ones. Others are read from shared storage.
+    local_bytes_max: u64, Everyone,
+        "16 times memory_bytes", |memory_bytes| 16 * memory_bytes,
+        "any size",
+        |_| true,
+        "";
+
     /// Bytes of a segment of the log on the device: a power of two. Space is given back by whole
     /// segments.
     segment_bytes: u64, Expert,
@@ -100,4 +108,7 @@ pub struct HashOptions {
     pub seed: u64,
     /// Whether a missing database is created (otherwise `Invalid`).
     pub create: bool,
+    /// Whether a database on shared storage is opened although another machine has it (otherwise
+    /// `Conflict`). Writes of that machine are given up that are in no checkpoint.
+    pub take_over: bool,
 }

@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use firn_format::Position;
-use firn_format::hybrid::{ADDRESS_MIN, COLD_MIN};
+use firn_format::hybrid::{ADDRESS_MIN, COLD_MIN, Extent, LogKind};
 use firn_format::manifest::{Change, ColdChange, EditEncoder, KeyspaceText, ManifestEdit};
 use firn_storage::file::manifest::{self, Content, Edit};
 
+use crate::extents::Extents;
 use crate::keyspaces::number_of_keyspace;
 
 /// The manifest of a hashed engine.
@@ -38,6 +39,10 @@ pub(crate) struct State {
     /// Name and settings of each keyspace, by id.
     pub(crate) keyspaces: BTreeMap<u32, (String, KeyspaceText)>,
     pub(crate) cold: ColdState,
+    /// Identity of the directory with the redo logs; 0 if all lies in one.
+    pub(crate) home: u128,
+    /// What other machines reach of the log.
+    pub(crate) hybrid: Extents,
 }
 
 /// What there is of a cold log.
@@ -51,21 +56,25 @@ pub(crate) struct ColdState {
     pub(crate) spilled: u64,
     /// Numbers of the runs.
     pub(crate) runs: BTreeSet<u64>,
+    /// What other machines reach of it.
+    pub(crate) extents: Extents,
 }
 
 impl Default for ColdState {
     fn default() -> Self {
-        Self { begin: COLD_MIN, cut: COLD_MIN, spilled: COLD_MIN, runs: BTreeSet::new() }
+        let (runs, extents) = (BTreeSet::new(), Extents::default());
+        Self { begin: COLD_MIN, cut: COLD_MIN, spilled: COLD_MIN, runs, extents }
     }
 }
 
 impl ColdState {
     fn restate(&self, push: &mut dyn FnMut(Change)) {
-        let Self { begin, cut, spilled, runs } = self;
+        let Self { begin, cut, spilled, runs, extents } = self;
         push(Change::Cold(ColdChange::Cut { address: *cut }));
         push(Change::Cold(ColdChange::Begin { address: *begin }));
         runs.iter()
             .for_each(|number| push(Change::Cold(ColdChange::Run { number: *number, spilled: *spilled })));
+        extents.all().for_each(|extent| push(Change::Extent(extent)));
     }
 
     fn apply(&mut self, change: &ColdChange) -> Result<(), String> {
@@ -91,6 +100,7 @@ impl ColdState {
             return Err(format!("the cold log lies from {begin} to {cut}, and cannot begin at {address}"));
         }
         self.begin = address;
+        self.extents.begin_at(address);
         Ok(())
     }
 
@@ -126,6 +136,8 @@ impl Default for State {
             tick_ms: 0,
             keyspaces: BTreeMap::new(),
             cold: ColdState::default(),
+            home: 0,
+            hybrid: Extents::default(),
         }
     }
 }
@@ -142,11 +154,34 @@ impl State {
         push(Change::HybridBegin { address: self.begin });
         push(Change::HybridCut { address: self.cut, redo: self.redo });
         push(Change::RedoBegun { redo: self.redo_through });
+        self.hybrid.all().for_each(|extent| push(Change::Extent(extent)));
         self.cold.restate(push);
+        if self.home != 0 {
+            push(Change::LogHome { id: self.home });
+        }
         push(Change::NextNumber(self.next_number));
         push(Change::PositionsGiven { position: self.given });
         push(Change::Checkpointed { position: self.checkpointed });
         push(Change::Tick { ms: self.tick_ms });
+    }
+}
+
+impl State {
+    /// All that other machines reach of both logs.
+    pub(crate) fn extents(&self) -> BTreeSet<Extent> {
+        self.hybrid.all().chain(self.cold.extents.all()).collect()
+    }
+
+    fn share(&mut self, extent: Extent) -> Result<(), String> {
+        let (extents, cut) = match extent.log {
+            LogKind::Hybrid => (&mut self.hybrid, self.cut),
+            LogKind::Cold => (&mut self.cold.extents, self.cold.cut),
+        };
+        if extent.to > cut {
+            return Err(format!("words up to {} of a log that ends at {cut} are shared", extent.to));
+        }
+        extents.put(extent);
+        Ok(())
     }
 }
 
@@ -169,7 +204,10 @@ impl Content for State {
             Change::HybridBegin { address } if *address < self.begin => {
                 return Err(format!("the log begins at {}, and cannot again at {address}", self.begin));
             }
-            Change::HybridBegin { address } => self.begin = *address,
+            Change::HybridBegin { address } => {
+                self.begin = *address;
+                self.hybrid.begin_at(*address);
+            }
             Change::HybridCut { address, redo } => {
                 if *address < self.cut || *redo < self.redo {
                     let Self { cut, redo: last, .. } = self;
@@ -183,6 +221,8 @@ impl Content for State {
             Change::Checkpointed { position } => self.checkpointed = *position,
             Change::Tick { ms } => self.tick_ms = self.tick_ms.max(*ms),
             Change::Cold(change) => self.cold.apply(change)?,
+            Change::Extent(extent) => self.share(*extent)?,
+            Change::LogHome { id } => self.home = *id,
             Change::TakeOver { .. } => {}
             other => {
                 return Err(format!(

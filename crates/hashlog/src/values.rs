@@ -17,6 +17,7 @@ use firn_storage::{Storage, WriteFile};
 
 use crate::error::{from_storage, unsynced};
 use crate::needless::remove_needless;
+use crate::tier::Tier;
 
 /// Bytes of a reference.
 pub(crate) const REFERENCE_BYTES: usize = 24;
@@ -33,21 +34,27 @@ pub(crate) struct Values {
     pub(crate) written_bytes: AtomicU64,
     /// Written, and not synced yet.
     unsynced: Mutex<Vec<Arc<dyn WriteFile>>>,
+    /// Written, and not where other machines reach them.
+    unsent: Mutex<Vec<u64>>,
+    tier: Option<Arc<Tier>>,
     /// Held by the caller that syncs, until all that was written before is: others wait for it.
     /// Holds why nothing is synced any more.
     syncing: Mutex<Option<Error>>,
 }
 
 impl Values {
-    /// Those on `storage`.
-    pub(crate) fn new(storage: &Arc<dyn Storage>) -> Result<Self> {
+    /// Those on `storage`, and in the `tier`.
+    pub(crate) fn new(storage: &Arc<dyn Storage>, tier: Option<&Arc<Tier>>) -> Result<Self> {
         let numbers = numbers(storage)?;
-        let next = AtomicU64::new(numbers.last().map_or(0, |last| last + 1));
+        let first = tier.map_or(0, |tier| tier.numbers().start);
+        let next = AtomicU64::new(numbers.last().map_or(0, |last| last + 1).max(first));
         Ok(Self {
             storage: Arc::clone(storage),
             next,
             written_bytes: AtomicU64::new(0),
             unsynced: Mutex::default(),
+            unsent: Mutex::default(),
+            tier: tier.map(Arc::clone),
             syncing: Mutex::default(),
         })
     }
@@ -61,12 +68,16 @@ impl Values {
     /// Writes what `source` brings; answers its reference. After an error nothing is left.
     pub(crate) fn write_from(&self, source: &mut ValueSource<'_>) -> Result<[u8; REFERENCE_BYTES]> {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
+        if self.tier.as_ref().is_some_and(|tier| !tier.numbers().contains(&number)) {
+            let message = "this opening has no numbers for values left: open the database again";
+            return Err(Error::invalid(message));
+        }
         let name = file_name::value(number);
         let file = self.storage.create(&name).map_err(from_storage)?;
         let written = self.fill(&*file, source);
         match written {
             Ok(checksum) => {
-                self.unsynced.lock().unwrap_or_else(PoisonError::into_inner).push(file);
+                self.note_written(number, file);
                 Ok(reference(number, source.value_bytes(), checksum))
             }
             Err(error) => {
@@ -75,6 +86,14 @@ impl Values {
                 let _left = self.storage.remove(&name);
                 Err(error)
             }
+        }
+    }
+
+    /// A value is to be synced, and sent.
+    fn note_written(&self, number: u64, file: Arc<dyn WriteFile>) {
+        self.unsynced.lock().unwrap_or_else(PoisonError::into_inner).push(file);
+        if self.tier.is_some() {
+            self.unsent.lock().unwrap_or_else(PoisonError::into_inner).push(number);
         }
     }
 
@@ -106,19 +125,46 @@ impl Values {
         let corrupt = |message: String| {
             Error::new(ErrorKind::Corrupt, message).at(Location { file: name.clone(), offset: None })
         };
-        let file = match self.storage.open_read_known(&name, bytes) {
-            Ok(file) => file,
+        let mut value = vec![0; bytes as usize];
+        match self.read_all(&name, &mut value) {
+            Ok(()) => {}
             Err(error) if error.kind == firn_storage::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(from_storage(error)),
-        };
-        let mut value = vec![0; bytes as usize];
-        file.read_at(0, &mut value).map_err(from_storage)?;
+        }
         match xxh3(&value) {
             found if found == checksum => Ok(Some(value)),
             found => {
                 Err(corrupt(format!("expected a value with checksum {checksum:016x}, found {found:016x}")))
             }
         }
+    }
+
+    /// Fills `out` with the file `name`, which is as long, from where it is.
+    fn read_all(&self, name: &str, out: &mut [u8]) -> firn_storage::Result<()> {
+        let bytes = out.len() as u64;
+        let file = match (self.storage.open_read_known(name, bytes), &self.tier) {
+            (Err(error), Some(tier)) if error.kind == firn_storage::ErrorKind::NotFound => {
+                tier.open(name, bytes)?
+            }
+            (opened, _) => opened?,
+        };
+        file.read_at(0, out)
+    }
+
+    /// Sends every value that was written to where other machines reach it.
+    ///
+    /// # Errors
+    /// `Retry` where shared storage does not take them; the next call sends them.
+    pub(crate) fn send(&self, tier: &Tier) -> Result<()> {
+        let mut numbers = std::mem::take(&mut *self.unsent.lock().unwrap_or_else(PoisonError::into_inner));
+        while let Some(number) = numbers.last() {
+            if let Err(error) = tier.send_value(*number) {
+                self.unsent.lock().unwrap_or_else(PoisonError::into_inner).append(&mut numbers);
+                return Err(error);
+            }
+            numbers.pop();
+        }
+        Ok(())
     }
 
     /// Makes every value that was written survive loss of power.
@@ -140,22 +186,30 @@ impl Values {
 
     /// Removes values that no record leads to any more, and no reader will ask for.
     pub(crate) fn remove(&self, numbers: impl Iterator<Item = u64>) -> Result<()> {
+        let names: Vec<String> = numbers.map(file_name::value).collect();
+        if let Some(tier) = &self.tier {
+            tier.remove(names.iter().cloned());
+        }
         // Compaction meets the records of values that were removed when they were replaced.
-        remove_needless(&*self.storage, numbers.map(file_name::value))
+        remove_needless(&*self.storage, names.into_iter())
     }
 
     /// Takes over the values that redo logs and the log on the device refer to, and removes all
-    /// others. Those of redo logs may not be synced.
-    pub(crate) fn recover(&self, of_redo: &BTreeSet<u64>, of_log: &BTreeSet<u64>) -> Result<()> {
+    /// others here. Those of redo logs may not be synced, nor sent. Answers the rest of those that
+    /// are here: a checkpoint has them.
+    pub(crate) fn recover(&self, of_redo: &BTreeSet<u64>, of_log: &BTreeSet<u64>) -> Result<BTreeSet<u64>> {
+        let mut checkpointed = BTreeSet::new();
         for number in numbers(&self.storage)? {
             if of_redo.contains(&number) {
                 let file = self.storage.open_write(&file_name::value(number)).map_err(from_storage)?;
-                self.unsynced.lock().unwrap_or_else(PoisonError::into_inner).push(file);
-            } else if !of_log.contains(&number) {
+                self.note_written(number, file);
+            } else if of_log.contains(&number) {
+                checkpointed.insert(number);
+            } else {
                 self.storage.remove(&file_name::value(number)).map_err(from_storage)?;
             }
         }
-        Ok(())
+        Ok(checkpointed)
     }
 }
 

@@ -291,6 +291,7 @@ impl World for HashWorld {
             background,
             seed: 7,
             create: true,
+            take_over: false,
         })?;
         let (stepped, is_manual) = (Arc::downgrade(&hash), !knobs.has_threads);
         let step = Box::new(move || match stepped.upgrade() {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use firn::storage::backend::{Memory, OpenWith};
 use firn::{
     Batch, Builder, Db, Durability, EngineKind, EngineSettings as _, ErrorKind, KEYSPACE_DEFAULT, PointDb,
-    Settings,
+    Settings, WriteOptions,
 };
 
 fn hashed(path: &Path) -> PointDb {
@@ -101,9 +101,7 @@ fn what_the_hashed_engine_does_not_offer_is_refused_before_anything_is_made() {
     let path = dir.path().join("new");
     let new = || PointDb::builder(&path).engine(EngineKind::Hash);
     let durability = Settings { durability: Durability::Shared, ..Settings::default() };
-    let asked: [(Builder, &str); 6] = [
-        (new().shared(Arc::new(Memory::new())), "shared storage"),
-        (new().shared_at("elsewhere", OpenWith::default()), "shared storage"),
+    let asked: [(Builder, &str); 4] = [
         (new().take_over(true), "take-over"),
         (new().read_only(true), "read-only"),
         (new().settings(durability), "`disk`"),
@@ -120,6 +118,38 @@ fn what_the_hashed_engine_does_not_offer_is_refused_before_anything_is_made() {
     }
     let error = new().create(false).open_points().expect_err("nothing there");
     assert!(!path.exists(), "{error}");
+}
+
+#[test]
+fn a_database_of_the_hashed_engine_lies_on_shared_storage() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let location = dir.path().join("shared");
+    let with = OpenWith { create: true, ..OpenWith::default() };
+    let builder = |machine: &str| {
+        let builder = PointDb::builder(dir.path().join(machine)).settings(Settings::for_memory(32 << 20));
+        builder.shared_at(location.to_str().expect("text"), with.clone())
+    };
+    let db = builder("first").engine(EngineKind::Hash).open_points().expect("created");
+    let options = WriteOptions { durability: Some(Durability::Shared), expires_at_ms: 0 };
+    let mut session = db.session();
+    session.put(db.in_default().id(), b"k", b"shared", options).expect("put");
+    session.put(db.in_default().id(), b"l", &vec![3; 3 << 20], options).expect("put");
+    db.put("m", "here").expect("put");
+    // The machine is lost. The next one is not told which engine it was.
+    let error = builder("second").open_points().expect_err("another machine has it");
+    assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
+    let error = builder("second").engine(EngineKind::Tree).open_points().expect_err("another engine");
+    assert!(error.to_string().contains("hashlog"), "{error}");
+    let second = builder("second").take_over(true).open_points().expect("taken over");
+    assert!(second.ordered().is_none());
+    assert_eq!(second.get("k").expect("get").as_deref(), Some(&b"shared"[..]));
+    assert_eq!(second.get("l").expect("get").map(|value| value.len()), Some(3 << 20));
+    assert_eq!(second.get("m").expect("get"), None);
+    let late = session.put(db.in_default().id(), b"late", b"", options).expect_err("it has ended");
+    assert_eq!(late.kind(), ErrorKind::Closed, "{late}");
+    second.close().expect("closed");
+    let alone = PointDb::builder(dir.path().join("second")).open_points().expect_err("without its manifest");
+    assert!(alone.to_string().contains("shared location"), "{alone}");
 }
 
 /// Those of every engine, and its own.

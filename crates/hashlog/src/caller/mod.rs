@@ -221,12 +221,13 @@ impl Caller {
         }
     }
 
-    /// Makes everything that was written survive what `durability` says. May wait for the device.
-    pub(crate) fn make_durable(&self, durability: Durability) -> Result<()> {
+    /// Makes what was written up to `position` survive what `durability` says. May wait for the
+    /// device, or for other machines.
+    pub(crate) fn make_durable(&self, durability: Durability, position: Position) -> Result<()> {
         match durability {
             Durability::Checkpoint | Durability::Process => Ok(()),
             Durability::Disk => self.database.sync(),
-            Durability::Shared => Err(not_shared()),
+            Durability::Shared => self.database.share_through(position),
         }
     }
 
@@ -296,11 +297,4 @@ fn try_until_done<T>(
             }
         }
     }
-}
-
-/// The promise that a database on one machine cannot make.
-pub(crate) fn not_shared() -> Error {
-    Error::invalid(
-        "durability `shared` needs a database on shared storage, which the hashed engine has not yet",
-    )
 }

@@ -125,7 +125,7 @@ impl Merge<'_> {
         writer.finish(self.database, number)?;
         file.sync().map_err(unsynced)?;
         storage.sync_dir().map_err(unsynced)?;
-        Run::open(storage, self.database, number)
+        Run::open(storage.open_read(&cold_run(number)).map_err(from_storage)?, self.database, number)
     }
 }
 

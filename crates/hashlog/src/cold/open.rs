@@ -6,7 +6,6 @@ use std::sync::Arc;
 use firn_engine::{Error, ErrorKind, Location, Result};
 use firn_format::file_name::cold_segment;
 use firn_format::hybrid::cold_run::ColdPlace;
-use firn_storage::Storage;
 
 use super::{Cold, Run};
 use crate::device::{Contents, Device, DeviceRecord};
@@ -14,31 +13,26 @@ use crate::keyspaces::check_made;
 use crate::state::State;
 use crate::values::number_of;
 
-/// Opens the cold log of `state`, whose segments begin at `bases`. Reads the tails of runs, and the
+/// Opens the cold log of `state`, which lies in `device`, with its `runs`, newest first. Reads the
 /// records that no run has yet, with the `order` of their keys' hashes. Answers the values that
 /// records refer to, too.
 ///
 /// # Errors
 /// `Corrupt`, with file and offset, for what is missing, damaged, or another database's.
 pub(crate) fn open_cold(
-    storage: &Arc<dyn Storage>,
+    device: Device,
+    runs: Vec<Arc<Run>>,
     state: &State,
-    bases: Vec<u64>,
     order: &dyn Fn(&DeviceRecord) -> u64,
 ) -> Result<(Cold, BTreeSet<u64>)> {
     let segment_bits = state.sizes.map_or(0, |(_, segment_bits)| segment_bits);
     let first = state.cold.begin >> segment_bits << segment_bits;
-    let expected = (first..state.cold.cut).step_by(1 << segment_bits);
-    if let Some(missing) = expected.into_iter().find(|base| bases.binary_search(base).is_err()) {
+    let mut expected = (first..state.cold.cut).step_by(1 << segment_bits);
+    if let Some(missing) = expected.find(|base| !device.has(*base)) {
         let file = cold_segment(missing);
         let message = format!("expected a segment of the cold log from {missing} on, found no file");
         return Err(Error::new(ErrorKind::Corrupt, message).at(Location { file, offset: None }));
     }
-    let named: fn(u64) -> String = cold_segment;
-    let identity = (state.database, state.redo);
-    let device = Device::open(storage, identity, segment_bits, (named, bases))?;
-    let open_run = |number: &u64| Run::open(&**storage, state.database, *number).map(Arc::new);
-    let runs: Vec<Arc<Run>> = state.cold.runs.iter().rev().map(open_run).collect::<Result<_>>()?;
     let of_runs = runs.iter().flat_map(|run| run.values());
     let mut values: BTreeSet<u64> =
         of_runs.filter(|(address, _)| *address >= state.cold.begin).map(|(_, number)| *number).collect();

@@ -7,8 +7,8 @@ use firn_engine::{Error, ErrorKind, Location, Result};
 use firn_format::file_name::cold_run;
 use firn_format::filter;
 use firn_format::hybrid::cold_run::{ColdEntry, RUN_PAGE_BYTES, RunHeader, RunPage, RunTail, filter_hash_of};
+use firn_storage::ReadFile;
 use firn_storage::backend::{FileToRead, RangeRead};
-use firn_storage::{ReadFile, Storage};
 
 use crate::error::{from_format, from_storage};
 
@@ -28,13 +28,12 @@ pub(crate) struct Pages(BTreeMap<(u64, u64), RunPage>);
 const PAGES_MAX: usize = 64;
 
 impl Run {
-    /// Opens a run of `database`. Reads its header and its tail.
+    /// The run `number` of `database`, which lies in `file`. Reads its header and its tail.
     ///
     /// # Errors
     /// `Corrupt`, with file and offset, for one that is damaged, or another database's.
-    pub(crate) fn open(storage: &dyn Storage, database: u128, number: u64) -> Result<Self> {
+    pub(crate) fn open(file: Arc<dyn ReadFile>, database: u128, number: u64) -> Result<Self> {
         let name = cold_run(number);
-        let file = storage.open_read(&name).map_err(from_storage)?;
         let mut header = vec![0; RUN_PAGE_BYTES.min(file.len() as usize)];
         file.read_at(0, &mut header).map_err(from_storage)?;
         let header = RunHeader::decode(&header).map_err(|error| from_format(&name, error))?;

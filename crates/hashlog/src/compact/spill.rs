@@ -77,12 +77,17 @@ impl Compaction<'_> {
         let (database, number) = {
             let manifest = self.database.manifest.lock().unwrap_or_else(PoisonError::into_inner);
             let last = manifest.state().cold.runs.last().copied();
-            (manifest.state().database, last.map_or(0, |last| last + 1))
+            let first = self.database.tier.as_ref().map_or(0, |tier| tier.numbers().start);
+            (manifest.state().database, last.map_or(0, |last| last + 1).max(first))
         };
         let begin = cold.begin();
         let merge = Merge { database, entries: &entries, values, begin, segment_bits: cold.page_bits() };
         let (merged, kept) = before.split_at(merge.width(&before));
         let run = merge.write(&*self.database.env.storage, number, merged)?;
+        let name = |run: &Arc<Run>| cold_run(run.number());
+        if let Some(tier) = &self.database.tier {
+            tier.send_file(&cold_run(number))?;
+        }
         // No copy of the database is made of runs that go meanwhile.
         let _whole = self.database.moments.checkpointing.lock().unwrap_or_else(PoisonError::into_inner);
         let mut changes = vec![Change::Cold(ColdChange::Run { number, spilled: to })];
@@ -93,7 +98,10 @@ impl Compaction<'_> {
         let runs: Runs = [Arc::new(run)].into_iter().chain(kept.iter().cloned()).collect();
         cold.publish(runs, to, &entries);
         self.count_run(&cold.runs()[0]);
-        remove_needless(&*self.database.env.storage, merged.iter().map(|run| cold_run(run.number())))
+        if let Some(tier) = &self.database.tier {
+            tier.remove(merged.iter().map(name));
+        }
+        remove_needless(&*self.database.env.storage, merged.iter().map(name))
     }
 
     fn count_run(&self, run: &Run) {

@@ -19,9 +19,10 @@ pub(crate) use scan::Part;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use firn_engine::{Location, Result};
+use firn_engine::{Error, Location, Result};
 use firn_format::hybrid::{SEGMENT_HEADER_BYTES, SegmentHeader};
-use firn_storage::{Storage, WriteFile};
+use firn_storage::backend::FileToRead;
+use firn_storage::{ReadFile, Storage, WriteFile};
 
 use crate::anew::create_anew;
 use crate::error::{from_storage, unsynced};
@@ -37,8 +38,48 @@ pub(crate) struct Device {
     name: fn(u64) -> String,
     /// Words of a segment, as a power of two.
     segment_bits: u32,
-    segments: RwLock<BTreeMap<u64, Arc<dyn WriteFile>>>,
+    segments: RwLock<BTreeMap<u64, SegmentFile>>,
     counted: Mutex<Counted>,
+}
+
+/// Where a segment lies.
+#[derive(Clone, Debug)]
+enum SegmentFile {
+    /// On this machine.
+    Here(Arc<dyn WriteFile>),
+    /// Where other machines reach it, and nowhere else: it is sealed.
+    There(Arc<dyn ReadFile>),
+}
+
+impl SegmentFile {
+    fn read_at(&self, offset: u64, out: &mut [u8]) -> firn_storage::Result<()> {
+        match self {
+            Self::Here(file) => file.read_at(offset, out),
+            Self::There(file) => file.read_at(offset, out),
+        }
+    }
+
+    fn to_read(&self) -> FileToRead {
+        match self {
+            Self::Here(file) => FileToRead::Growing(Arc::clone(file)),
+            Self::There(file) => FileToRead::Finished(Arc::clone(file)),
+        }
+    }
+
+    /// Has what is soon read once be loaded; does not wait.
+    fn will_look_up(&self, offset: u64, bytes: u64) {
+        match self {
+            Self::Here(file) => file.will_need(offset, bytes),
+            Self::There(file) => file.will_look_up(offset, bytes),
+        }
+    }
+
+    /// As above, for a scan, where reading would have to wait for another machine.
+    fn will_scan(&self, offset: u64, bytes: u64) {
+        if let Self::There(file) = self {
+            file.will_need(offset, bytes);
+        }
+    }
 }
 
 /// What the segments have.
@@ -62,7 +103,7 @@ impl Device {
         let mut segments = BTreeMap::new();
         for base in bases {
             let file = storage.open_write(&name(base)).map_err(from_storage)?;
-            segments.insert(base, file);
+            segments.insert(base, SegmentFile::Here(file));
         }
         let segments = RwLock::new(segments);
         let counted = Mutex::default();
@@ -92,20 +133,22 @@ impl Device {
     }
 
     /// Where in its file the word of `address` lies.
-    fn offset_of(&self, address: u64) -> u64 {
+    pub(crate) fn offset_of(&self, address: u64) -> u64 {
         SEGMENT_HEADER_BYTES as u64 + 8 * (address - self.base_of(address))
     }
 
     /// The file of the segment with `address`, if it was not removed.
-    fn segment(&self, address: u64) -> Option<Arc<dyn WriteFile>> {
+    fn segment(&self, address: u64) -> Option<SegmentFile> {
         let segments = self.segments.read().unwrap_or_else(PoisonError::into_inner);
         segments.get(&self.base_of(address)).cloned()
     }
 
     /// The file of the segment with `address`, made if it is not there.
     fn segment_to_write(&self, address: u64) -> Result<Arc<dyn WriteFile>> {
-        if let Some(file) = self.segment(address) {
-            return Ok(file);
+        match self.segment(address) {
+            Some(SegmentFile::Here(file)) => return Ok(file),
+            Some(SegmentFile::There(_)) => return Err(Error::bug("a write to a sealed segment")),
+            None => {}
         }
         let base = self.base_of(address);
         let header = SegmentHeader {
@@ -118,8 +161,50 @@ impl Device {
         let file = create_anew(&*self.storage, &name)?;
         file.write_at(0, &header.encode()).map_err(from_storage)?;
         let mut segments = self.segments.write().unwrap_or_else(PoisonError::into_inner);
-        segments.insert(base, Arc::clone(&file));
+        segments.insert(base, SegmentFile::Here(Arc::clone(&file)));
         Ok(file)
+    }
+
+    /// Whether there is a segment at `base`.
+    pub(crate) fn has(&self, base: u64) -> bool {
+        self.segments.read().unwrap_or_else(PoisonError::into_inner).contains_key(&base)
+    }
+
+    /// Whether the segment at `base` lies on this machine.
+    pub(crate) fn is_here(&self, base: u64) -> bool {
+        matches!(self.segment(base), Some(SegmentFile::Here(_)))
+    }
+
+    /// Name of the local file of the segment with this first address.
+    pub(crate) fn name_of(&self, base: u64) -> String {
+        (self.name)(base)
+    }
+
+    /// Has the sealed segment at `base` be read from `file`.
+    pub(crate) fn read_there(&self, base: u64, file: Arc<dyn ReadFile>) {
+        let mut segments = self.segments.write().unwrap_or_else(PoisonError::into_inner);
+        segments.insert(base, SegmentFile::There(file));
+    }
+
+    /// Has the sealed segment at `base` be read from what `open` opens, and removes its local file.
+    /// Does nothing where it has gone. Reads under way go on.
+    ///
+    /// # Errors
+    /// Those of `open`: nothing has changed then. Those of removing the file.
+    pub(crate) fn move_away(
+        &self,
+        base: u64,
+        open: impl FnOnce() -> Result<Arc<dyn ReadFile>>,
+    ) -> Result<()> {
+        let file = open()?;
+        {
+            let mut segments = self.segments.write().unwrap_or_else(PoisonError::into_inner);
+            match segments.get_mut(&base) {
+                Some(segment) => *segment = SegmentFile::There(file),
+                None => return Ok(()),
+            }
+        }
+        remove_needless(&*self.storage, std::iter::once((self.name)(base)))
     }
 
     /// Writes `bytes` from `address` on; both ends lie in one segment, between records. Does not
@@ -183,7 +268,11 @@ impl Device {
     pub(crate) fn sync(&self, from: u64, to: u64) -> Result<()> {
         let files: Vec<_> = {
             let segments = self.segments.read().unwrap_or_else(PoisonError::into_inner);
-            segments.range(self.base_of(from)..to).map(|(_, file)| Arc::clone(file)).collect()
+            let here = |(_, file): (&u64, &SegmentFile)| match file {
+                SegmentFile::Here(file) => Some(Arc::clone(file)),
+                SegmentFile::There(_) => None,
+            };
+            segments.range(self.base_of(from)..to).filter_map(here).collect()
         };
         files.iter().try_for_each(|file| file.sync()).map_err(unsynced)?;
         self.storage.sync_dir().map_err(unsynced)
@@ -199,7 +288,7 @@ impl Device {
     pub(crate) fn read_file(&self, address: u64, offset: u64, out: &mut [u8]) -> Result<()> {
         match self.segment(address) {
             Some(file) => file.read_at(offset, out).map_err(from_storage),
-            None => Err(firn_engine::Error::bug("a segment that is there")),
+            None => Err(Error::bug("a segment that is there")),
         }
     }
 }

@@ -1,5 +1,7 @@
 //! One record, read from a device.
 
+use std::sync::Arc;
+
 use firn_engine::{Error, ErrorKind, Location, Result};
 use firn_format::hybrid::image::{RECORD_BYTES_MIN, open_record, shape_at};
 use firn_format::hybrid::{Link, Shape};
@@ -45,19 +47,39 @@ impl Device {
 
     /// As [`read`](Self::read), of a record that has so many words; 0 if that is not known.
     pub(crate) fn read_known(&self, address: u64, words: u64, flushed: u64) -> Result<Option<DeviceRecord>> {
-        let Some(mut reading) = self.reading(address, words, flushed) else { return Ok(None) };
+        loop {
+            let Some(mut reading) = self.reading(address, words, flushed) else { return Ok(None) };
+            match self.read_whole(&mut reading) {
+                Err(_) if self.has_moved(&reading) => {}
+                read => return read.map(Some),
+            }
+        }
+    }
+
+    fn read_whole(&self, reading: &mut Reading) -> Result<DeviceRecord> {
         loop {
             reading.range.read().map_err(from_storage)?;
-            if let Some(record) = self.opened(&mut reading)? {
-                return Ok(Some(record));
+            if let Some(record) = self.opened(reading)? {
+                return Ok(record);
             }
+        }
+    }
+
+    /// Whether the segment of `reading` was removed, or moved, since that was begun: where it
+    /// fails it is to be begun again.
+    pub(crate) fn has_moved(&self, reading: &Reading) -> bool {
+        let now = self.segment(reading.address).map(|file| file.to_read());
+        match (now, &reading.range.file) {
+            (Some(FileToRead::Growing(now)), FileToRead::Growing(file)) => !Arc::ptr_eq(&now, file),
+            (Some(FileToRead::Finished(now)), FileToRead::Finished(file)) => !Arc::ptr_eq(&now, file),
+            _ => true,
         }
     }
 
     /// As [`read_known`](Self::read_known), begun: the caller reads the range, and has it
     /// [opened](Self::opened).
     pub(crate) fn reading(&self, address: u64, words: u64, flushed: u64) -> Option<Reading> {
-        let file = FileToRead::Growing(self.segment(address)?);
+        let file = self.segment(address)?.to_read();
         let there = 8 * (flushed.min(self.end_of(address)).saturating_sub(address));
         let wanted = if words == 0 { GUESS_BYTES } else { 8 * words };
         let range = RangeRead::new(file, self.offset_of(address), wanted.min(there) as usize);
@@ -112,7 +134,7 @@ impl Device {
     /// Has the system load the record at `address`, if it is on the device.
     pub(crate) fn will_read(&self, address: u64) {
         if let Some(file) = self.segment(address) {
-            file.will_need(self.offset_of(address), GUESS_BYTES);
+            file.will_look_up(self.offset_of(address), GUESS_BYTES);
         }
     }
 }

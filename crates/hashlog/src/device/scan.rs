@@ -10,6 +10,9 @@ use crate::error::{from_format, from_storage};
 /// Bytes that are read at once.
 const READ_BYTES: u64 = 1 << 20;
 
+/// Bytes that are asked for before they are read, where that would wait for another machine.
+const AHEAD_BYTES: u64 = 8 << 20;
+
 /// Where a scan is.
 struct Scan {
     /// Bytes that were read; those before `taken` are done with, those from `filled` on are not
@@ -108,6 +111,9 @@ impl Device {
         let (mut at, mut read_to) = (from, from);
         while at < end {
             let more = (READ_BYTES / 8).min(end - read_to);
+            if (read_to - from) % (AHEAD_BYTES / 8) == 0 {
+                file.will_scan(self.offset_of(read_to), AHEAD_BYTES.min(8 * (end - read_to)));
+            }
             let to = scan.make_room(8 * more as usize);
             file.read_at(self.offset_of(read_to), to).map_err(from_storage)?;
             scan.filled += 8 * more as usize;

@@ -16,7 +16,7 @@ use firn_engine::{
     Ticket, UpdateFn, ValueSource, Values, WriteOptions, check_value_bytes,
 };
 
-use crate::caller::{Caller, Looked, not_shared};
+use crate::caller::{Caller, Looked};
 use crate::database::Database;
 use crate::ops::Key;
 use line::Line;
@@ -56,13 +56,12 @@ impl HashSession {
 
     fn durability(&mut self, options: WriteOptions) -> Result<Durability> {
         self.database.check_writes()?;
-        match options.durability.unwrap_or(self.database.env.settings.durability) {
-            Durability::Shared => Err(not_shared()),
-            durability => {
-                self.caller()?.promise(durability);
-                Ok(durability)
-            }
+        let durability = options.durability.unwrap_or(self.database.env.settings.durability);
+        if durability == Durability::Shared {
+            self.database.check_shared()?;
         }
+        self.caller()?.promise(durability);
+        Ok(durability)
     }
 
     /// Answers a write that is done, once it is as durable as it should be.
@@ -71,13 +70,32 @@ impl HashSession {
             return Ok(Outcome::Done(position));
         }
         if self.inline {
-            self.caller()?.make_durable(durability)?;
+            self.caller()?.make_durable(durability, position)?;
             return Ok(Outcome::Done(position));
         }
-        Ok(Outcome::Pending(self.line.push(move |caller| {
-            caller.make_durable(durability)?;
-            Ok(Completion::Written(position))
-        })))
+        Ok(Outcome::Pending(self.complete_later(position, durability, Completion::Written(position))))
+    }
+
+    /// Has the call that made the write at `position` end with `completion`, once that is as
+    /// durable as it should be. Later writes of this session need not wait for other machines.
+    fn complete_later(
+        &mut self,
+        position: Position,
+        durability: Durability,
+        completion: Completion,
+    ) -> Ticket {
+        if durability < Durability::Shared {
+            return self.line.push(move |caller| {
+                caller.make_durable(durability, position)?;
+                Ok(completion)
+            });
+        }
+        let (ticket, sender) = (self.line.ticket(), self.queue.sender());
+        let acknowledge = move |shared: Result<()>| {
+            sender.send(ticket, shared.map_or_else(Completion::Failed, |()| completion));
+        };
+        self.database.share_later(position, Box::new(acknowledge));
+        ticket
     }
 
     fn write_one(&mut self, op: Op<'_>, options: WriteOptions) -> Result<Outcome<Position>> {
@@ -95,7 +113,7 @@ impl HashSession {
             caller.promise(durability);
             let op = Op { keyspace, kind, key: &key, value: &value, expires_at_ms };
             let position = done(caller.write(&op)?)?;
-            caller.make_durable(durability)?;
+            caller.make_durable(durability, position)?;
             Ok(Completion::Written(position))
         })))
     }
@@ -127,7 +145,7 @@ impl HashSession {
                 caller.put_reference(keyspace, key, &reference, options.expires_at_ms)?
             }
         };
-        caller.make_durable(durability)?;
+        caller.make_durable(durability, position)?;
         Ok(position)
     }
 
@@ -267,7 +285,7 @@ impl Session for HashSession {
         Ok(Outcome::Pending(self.line.push(move |caller| {
             caller.promise(durability);
             let position = done(caller.write_batch(&batch)?)?;
-            caller.make_durable(durability)?;
+            caller.make_durable(durability, position)?;
             Ok(Completion::Written(position))
         })))
     }
@@ -288,7 +306,7 @@ impl Session for HashSession {
         Ok(Outcome::Pending(self.line.push(move |caller| {
             caller.promise(durability);
             let position = done(caller.write_batch_if(&batch, &reads)?)?;
-            caller.make_durable(durability)?;
+            caller.make_durable(durability, position)?;
             Ok(Completion::Written(position))
         })))
     }
@@ -341,7 +359,7 @@ impl Session for HashSession {
         Ok(Outcome::Pending(self.line.push(move |caller| {
             caller.promise(durability);
             let position = done(caller.update_fn(keyspace, &key, &mut f, expires_at_ms)?)?;
-            caller.make_durable(durability)?;
+            caller.make_durable(durability, position)?;
             Ok(Completion::Written(position))
         })))
     }
@@ -362,13 +380,11 @@ impl Session for HashSession {
                 return Ok(Outcome::Done((position, answer)));
             }
             if self.inline {
-                self.caller()?.make_durable(durability)?;
+                self.caller()?.make_durable(durability, position)?;
                 return Ok(Outcome::Done((position, answer)));
             }
-            return Ok(Outcome::Pending(self.line.push(move |caller| {
-                caller.make_durable(durability)?;
-                Ok(Completion::Modified(position, answer))
-            })));
+            let completion = Completion::Modified(position, answer);
+            return Ok(Outcome::Pending(self.complete_later(position, durability, completion)));
         }
         let (mut f, answer) = rmw.as_update(self.database.env.settings.value_bytes_max);
         let key = key.to_vec();
@@ -376,7 +392,7 @@ impl Session for HashSession {
             caller.promise(durability);
             let position = done(caller.update_fn(keyspace, &key, &mut f, expires_at_ms)?)?;
             let answer = answer.take()?;
-            caller.make_durable(durability)?;
+            caller.make_durable(durability, position)?;
             Ok(Completion::Modified(position, answer))
         })))
     }

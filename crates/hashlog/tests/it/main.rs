@@ -21,3 +21,5 @@ mod openings;
 mod pitfalls;
 mod room;
 mod scans;
+mod interrupted;
+mod shared_storage;

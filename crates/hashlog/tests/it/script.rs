@@ -91,8 +91,10 @@ pub(crate) struct Run {
     /// After each change that was acknowledged, and after one more that may be under way.
     states: Vec<State>,
     acknowledged: usize,
-    /// Loss of power leaves at least this one.
+    /// Loss of power, or of the machine, leaves at least this one.
     durable: usize,
+    /// What is asked for where a step says `Disk`.
+    survives: Durability,
     has_passing: bool,
     next_value: u64,
     settings: Settings,
@@ -108,8 +110,35 @@ impl Run {
     pub(crate) fn dressed(memory: Memory, dress: Dress) -> Self {
         let states = vec![State::new()];
         let (acknowledged, durable, has_passing, next_value) = (0, 0, false, 0);
-        let settings = tiny();
-        Self { memory, dress, open: None, states, acknowledged, durable, has_passing, next_value, settings }
+        let (survives, settings) = (Durability::Disk, tiny());
+        let open = None;
+        Self {
+            memory,
+            dress,
+            open,
+            states,
+            acknowledged,
+            durable,
+            survives,
+            has_passing,
+            next_value,
+            settings,
+        }
+    }
+
+    /// The same for storage that other machines reach: what is promised survives this one.
+    pub(crate) fn shared(self) -> Self {
+        Self { survives: Durability::Shared, ..self }
+    }
+
+    /// The same with other storage before the memory.
+    pub(crate) fn redressed(self, dress: Dress) -> Self {
+        Self { dress, ..self }
+    }
+
+    /// The same with these settings.
+    pub(crate) fn with_settings(self, settings: Settings) -> Self {
+        Self { settings, ..self }
     }
 
     /// The same with an index so small that what finds cold records soon goes to the device.
@@ -216,7 +245,10 @@ impl Run {
     }
 
     fn sync(&mut self) -> Result<()> {
-        self.hash().sync()?;
+        match self.survives {
+            Durability::Shared => self.hash().flush()?,
+            _ => self.hash().sync().map(|_| ())?,
+        }
         self.durable = self.acknowledged;
         Ok(())
     }
@@ -274,10 +306,11 @@ impl Run {
         change: impl FnOnce(&mut Blocking, WriteOptions) -> Result<()>,
     ) -> Result<()> {
         self.states.push(state);
+        let durability = if durability == Durability::Disk { self.survives } else { durability };
         let (_, session) = self.open.as_mut().expect("an open database");
         change(session, WriteOptions { durability: Some(durability), expires_at_ms: 0 })?;
         self.acknowledged = self.states.len() - 1;
-        if durability == Durability::Disk {
+        if durability == self.survives {
             self.durable = self.acknowledged;
         }
         Ok(())
@@ -308,6 +341,7 @@ impl Run {
             states: self.states.clone(),
             acknowledged: floor,
             durable: self.durable,
+            survives: self.survives,
             has_passing: self.has_passing,
             next_value: self.next_value + 1000,
             settings: self.settings.clone(),

@@ -40,6 +40,7 @@ pub(crate) fn open(
         background,
         seed: 7,
         create: true,
+        take_over: true,
     })
 }
 

@@ -8,6 +8,7 @@ mod clouds;
 mod conformance;
 mod content;
 mod fakes;
+mod hashed;
 mod latency;
 mod lying;
 mod opening;

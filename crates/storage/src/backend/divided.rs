@@ -24,6 +24,10 @@ pub trait SharedPart {
 
     /// Whether a file called `name` lies where all machines reach it.
     fn is_shared(&self, name: &str) -> bool;
+
+    /// Both parts, for an engine that itself knows what lies where: this machine's, and the one
+    /// that all machines reach.
+    fn parts(&self) -> (&Arc<dyn Storage>, &Arc<dyn Storage>);
 }
 
 /// A backend in two parts.
@@ -128,6 +132,10 @@ impl SharedPart for Divided {
 
     fn is_shared(&self, name: &str) -> bool {
         !is_local(name)
+    }
+
+    fn parts(&self) -> (&Arc<dyn Storage>, &Arc<dyn Storage>) {
+        (&self.local, &self.shared)
     }
 }
 

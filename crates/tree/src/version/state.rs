@@ -92,8 +92,7 @@ impl State {
                     let what = format!("keyspace {id}, which is called {old:?}, is created as {new:?}");
                     return Err(unfit(what));
                 }
-                let state = KeyspaceState::new(name, settings, known);
-                self.keyspaces.insert(*id, state);
+                self.keyspaces.insert(*id, KeyspaceState::new(name, settings, known));
                 self.next_number = self.next_number.max(u64::from(*id) + 1);
             }
             Change::DropKeyspace { id } => {
