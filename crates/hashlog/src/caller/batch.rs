@@ -71,7 +71,9 @@ impl Caller {
         let database = std::sync::Arc::clone(&self.database);
         let mut is_full = false;
         loop {
-            if std::mem::take(&mut is_full) && !self.may_have_entries()? || !self.has_room(&records)? {
+            if std::mem::take(&mut is_full) && !self.may_have_entries(records.len())?
+                || !self.has_room(&records)?
+            {
                 return Ok(None);
             }
             let _whole = database.moments.batches.read().unwrap_or_else(PoisonError::into_inner);
@@ -105,7 +107,9 @@ impl Caller {
         let database = std::sync::Arc::clone(&self.database);
         let mut is_full = false;
         loop {
-            if std::mem::take(&mut is_full) && !self.may_have_entries()? || !self.has_room(&records)? {
+            if std::mem::take(&mut is_full) && !self.may_have_entries(records.len())?
+                || !self.has_room(&records)?
+            {
                 return Ok(None);
             }
             let _held = database.store.stripes.hold(records.iter().map(|(key, _)| key.hash));

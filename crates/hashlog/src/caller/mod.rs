@@ -94,11 +94,11 @@ impl Caller {
         Ok(self.may_wait)
     }
 
-    /// Waits until the index may have room for more entries, after it had none; `false` if this
+    /// Waits until the index may have room for so many entries, after it had none; `false` if this
     /// caller may not.
-    fn may_have_entries(&self) -> Result<bool> {
+    fn may_have_entries(&self, count: usize) -> Result<bool> {
         match self.may_wait {
-            true => Compaction::of(&self.database).wait_for_entries()?,
+            true => Compaction::of(&self.database).wait_for_entries(count as u64)?,
             false => self.database.maintenance.schedule.wake(),
         }
         Ok(self.may_wait)
@@ -286,7 +286,7 @@ fn try_until_done<T>(
                 }
                 database.wait_for_room(beyond)?;
             }
-            Attempt::IndexFull if may_wait => Compaction::of(database).wait_for_entries()?,
+            Attempt::IndexFull if may_wait => Compaction::of(database).wait_for_entries(1)?,
             Attempt::IndexFull => {
                 database.maintenance.schedule.wake();
                 return Ok(Tried::MustWait);

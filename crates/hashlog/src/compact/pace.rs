@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use firn_engine::{Error, ErrorKind, Result};
 
 use super::{Compaction, Due, SEGMENTS_MIN};
-use crate::index::SLOTS;
+use crate::index::{BUCKET_BYTES, SLOTS};
 
 /// What is used may exceed what it should be by this part of it, and by two segments, before
 /// writers wait.
@@ -129,23 +129,32 @@ impl Compaction<'_> {
         }
     }
 
-    /// Waits until there is more room in the index, which had none: chains give back what they do
-    /// not need, or else compaction takes the oldest entries out.
+    /// Waits until the index may have room for so many buckets, after it had none: chains give back
+    /// what they do not need, or else compaction takes the oldest entries out.
     ///
     /// # Errors
     /// `Retry`, and what to do, where neither makes room; what keeps background work from going on.
     #[cold]
-    pub(crate) fn wait_for_entries(&self) -> Result<()> {
-        let bytes = || self.database.store.index.bytes();
-        let full = bytes();
+    pub(crate) fn wait_for_entries(&self, buckets: u64) -> Result<()> {
+        let index = &self.database.store.index;
+        let has_room = || index.bytes() + buckets * BUCKET_BYTES <= self.index_bytes_max();
+        // Another thread may have made room.
+        if has_room() {
+            return Ok(());
+        }
+        let full = index.bytes();
         self.shrink_index(true);
-        if bytes() < full - full / INDEX_LEFT_PART {
+        self.database.store.epochs.run_due();
+        if has_room() && index.bytes() < full - full / INDEX_LEFT_PART {
             return Ok(());
         }
         let before = self.compacted();
         if self.database.maintenance.schedule.is_manual() {
             while self.compacted().0 == before.0 {
-                self.free_entries()?;
+                match self.free_entries() {
+                    Err(_) if has_room() => return Ok(()),
+                    freed => freed?,
+                }
                 match self.due() {
                     Due::Nothing => self.database.checkpoint()?,
                     _ => self.do_due()?,
@@ -157,6 +166,7 @@ impl Compaction<'_> {
         let is_over = || self.compacted().0 != before.0 || self.database.check_writes().is_err();
         self.database.store.log.markers.wait_until(|| is_over() || self.free_entries().is_err())?;
         match self.compacted().0 == before.0 {
+            true if has_room() => self.database.check_writes(),
             true => self.database.check_writes().and_then(|()| self.free_entries()),
             false => Ok(()),
         }

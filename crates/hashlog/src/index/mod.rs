@@ -28,7 +28,7 @@ mod ordered; // by tag, for scans
 pub(crate) use entry::Entry;
 pub(crate) use hash::{KeyHash, SLOTS};
 pub(crate) use insert::Inserted;
-pub(crate) use slab::Promise;
+pub(crate) use slab::{BUCKET_BYTES, Promise};
 
 use std::fmt;
 use std::io;

@@ -23,6 +23,10 @@ impl Index {
     pub(crate) fn shrink(&self, _stopped: &Stopped<'_>, slots: Range<usize>, thorough: bool) {
         let _turn = lock(&self.beginning);
         for slot in slots {
+            if thorough {
+                // What a growth has not split yet is there twice.
+                self.finish_growth(slot);
+            }
             let (run, entries) = (self.run(slot), self.counts.word(slot).load(Ordering::Relaxed));
             let has_few = entries < ENTRIES_PER_BUCKET_MIN << run.size();
             if !run.is_none() && !run.is_growing() && (has_few || thorough) {

@@ -17,7 +17,8 @@ use crate::sync::{AtomicU64, Mutex, Ordering, lock};
 /// Words of a bucket: seven entries and a link, one cache line.
 pub(super) const BUCKET_WORDS: usize = 8;
 
-const BUCKET_BYTES: u64 = 8 * BUCKET_WORDS as u64;
+/// Bytes of a bucket.
+pub(crate) const BUCKET_BYTES: u64 = 8 * BUCKET_WORDS as u64;
 
 /// Sizes of runs that there may be: up to `1 << (SIZES - 1)` buckets.
 const SIZES: usize = 28;
