@@ -219,6 +219,12 @@ impl Cold {
 
     /// Has `runs` find what lies before `spilled`; the delta lets go of `entries`, which they have.
     pub(crate) fn publish(&self, runs: Runs, spilled: u64, entries: &[ColdEntry]) {
+        for entry in entries {
+            // Of older runs that have the order all but the newest were superseded by that.
+            if let Some(run) = runs.iter().skip(1).find(|run| run.may_have(entry.order)) {
+                run.supersede(entry.place.words());
+            }
+        }
         *self.runs.write().unwrap_or_else(PoisonError::into_inner) = runs;
         self.spilled.store(spilled, Ordering::Release);
         entries.iter().for_each(|entry| self.delta.remove(entry.order, spilled));
