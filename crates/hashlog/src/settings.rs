@@ -11,7 +11,7 @@ firn_engine::engine_settings! {
     pub struct HashSettings in "hash";
 
     /// Bytes of changes in the redo log at which a checkpoint is taken. More means fewer
-    /// checkpoints, and a longer replay after a crash: about a second for 1 GiB.
+    /// checkpoints, and a longer replay after a crash: some seconds for 1 GiB.
     redo_bytes_max: u64, Everyone,
         "512 MiB", |_| 512 * MIB,
         "1 MiB to 1 TiB",
@@ -46,8 +46,8 @@ firn_engine::engine_settings! {
         "choose a number in that range";
 
     /// Bytes of memory_bytes that copies of records may take which were read from the device; 0 for
-    /// none. The index comes first, and the log always has three fifths of what index_bytes_max
-    /// leaves. Copies take memory as they are made, and the log has what nothing else takes.
+    /// none. The index comes first, and the log always has an eighth. Of the rest the oldest page
+    /// goes first, the log's or that of the copies.
     read_cache_bytes: u64, Expert,
         "memory_bytes: all that is left", |memory_bytes| memory_bytes,
         "0 to memory_bytes",

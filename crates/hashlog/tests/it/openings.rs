@@ -86,7 +86,7 @@ fn threads_find_what_one_does() {
         change(&database, &mut model, round, 3 * KEYS);
         if round == 0 {
             database.flush().expect("a checkpoint");
-            assert!(database.stats().hash.expect("its part").segment_count > 5);
+            assert!(database.stats().hash.expect("its part").segment_count >= 3);
         }
         memory = memory.crash(Crash::Kill);
         drop(database);

@@ -272,8 +272,9 @@ fn what_was_loaded_is_read_at_once() {
             assert!(read.done().is_none() || found == value(**key), "key {key}");
             !found.is_empty()
         });
-        // Of keys that share a chain one has a copy.
-        assert!(at_once.count() >= 95);
+        // Of keys that share a chain one has a copy, and a full index has no entry for some.
+        let at_once = at_once.count();
+        assert!(at_once >= 80, "{at_once} of 100, index {index_bytes_max}");
     }
 }
 

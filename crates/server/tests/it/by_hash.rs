@@ -57,7 +57,7 @@ fn what_needs_order_is_refused_by_name() {
 /// Reads of what memory has not, in a pipeline with writes: each finds what stood there before it.
 #[test]
 fn pipelines_read_beyond_memory_in_their_order() {
-    const KEYS: u64 = 150_000;
+    const KEYS: u64 = 250_000;
     let dir = tempfile::tempdir().expect("a folder");
     let builder = firn::Db::builder(dir.path()).engine(ENGINE).settings(Settings::for_memory(64 << 20));
     let db = builder.open_points().expect("a database");

@@ -188,6 +188,7 @@ fn ranges_for_tests_are_wider() {
         ("buffer_bytes", base().with_engine(|tree| tree.buffer_bytes = 0)),
         ("buffer_bytes_max", base().with_engine(|tree| tree.buffer_bytes_max = 1 << 30)),
         ("local_bytes_per_second", Settings { local_bytes_per_second: 1, ..base() }),
+        ("memory_bytes", Settings { memory_bytes: MIB, ..base() }),
     ];
     for (name, settings) in &small {
         settings.validate_limits().expect("tests may");

@@ -308,7 +308,7 @@ fn settings_out_of_range_are_named_before_anything_changes() {
         ("log_segment_bytes", |s| s.engine.log_segment_bytes = (4 << 20) + 8),
         ("log_segment_bytes", |s| s.engine.log_segment_bytes = 0),
         ("memtable_bytes", |s| s.engine.memtable_bytes = 0),
-        ("memory_bytes", |s| s.memory_bytes = 1 << 20),
+        ("memory_bytes", |s| s.memory_bytes = (1 << 20) - 1),
         ("buffer_bytes_max", |s| {
             (s.engine.buffer_bytes, s.engine.buffer_bytes_max) = (0, s.engine.log_segment_bytes);
         }),
