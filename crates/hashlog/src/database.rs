@@ -150,8 +150,21 @@ impl Database {
             }
             return Ok(());
         }
-        self.maintenance.schedule.wake();
-        self.store.log.markers.wait_until(|| self.store.log.tail.limit() >= beyond)
+        self.wait_until(|| self.store.log.tail.limit() >= beyond)
+    }
+
+    /// Waits until background work, which is woken, has made it so.
+    ///
+    /// # Errors
+    /// What keeps pages from the device.
+    pub(crate) fn wait_until(&self, is_so: impl Fn() -> bool) -> Result<()> {
+        // Actions of epochs run when an operation begins, and all threads may wait here. What one of
+        // them does may be what background work has waited for.
+        let help = || {
+            self.store.epochs.run_due();
+            self.maintenance.schedule.wake();
+        };
+        self.store.log.markers.wait_until(help, is_so)
     }
 
     /// Writes out what never changes any more, and takes what the tail will need out of memory.

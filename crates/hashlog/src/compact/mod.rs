@@ -179,7 +179,7 @@ impl Compaction<'_> {
         self.database.reclaim.progress().leave(Left { end, log_end, cold_end, values });
         *self.database.reclaim.estimate() = None;
         let wanted = self.database.reclaim.wants_entries.swap(false, Ordering::Relaxed);
-        self.shrink_index(wanted);
+        self.shrink_index(wanted || self.index_has_little_left());
         Ok(())
     }
 

@@ -29,6 +29,12 @@ impl Compaction<'_> {
             && self.database.store.index.entry_count() > max / ENTRY_BYTES
     }
 
+    /// Whether writers are to wait before the index has no memory at all.
+    pub(super) fn index_has_little_left(&self) -> bool {
+        let max = self.index_bytes_max();
+        self.database.store.index.bytes() > max - max / INDEX_LEFT_PART
+    }
+
     /// Whether a segment is to be compacted for the entries of its keys.
     pub(super) fn wants_entries(&self) -> bool {
         self.database.reclaim.wants_entries.load(Ordering::Relaxed) || self.index_is_full()
@@ -62,7 +68,11 @@ impl Compaction<'_> {
     /// Whether the redo log is half as long again as it should be.
     fn redo_is_long(&self) -> bool {
         let max = self.database.env.settings.engine.redo_bytes_max;
-        self.database.store.redo.as_ref().is_some_and(|redo| redo.bytes() > max + max / 2)
+        self.redo_bytes() > max + max / 2
+    }
+
+    fn redo_bytes(&self) -> u64 {
+        self.database.store.redo.as_ref().map_or(0, |redo| redo.bytes())
     }
 
     /// Whether there is something to compact, or a checkpoint to take so that there is.
@@ -75,8 +85,7 @@ impl Compaction<'_> {
         if self.redo_is_long() {
             return true;
         }
-        let max = self.index_bytes_max();
-        if self.index_is_full() && self.database.store.index.bytes() > max - max / INDEX_LEFT_PART {
+        if self.index_is_full() && self.index_has_little_left() {
             return self.may_go_on();
         }
         let (compacted, cold_compacted) = self.compacted();
@@ -89,19 +98,18 @@ impl Compaction<'_> {
         used > max + max / AHEAD_PART + 2 * SEGMENTS_MIN * segment && self.due() != Due::Nothing
     }
 
-    /// Waits until neither compaction nor checkpoints are behind.
+    /// Waits until neither compaction nor checkpoints are behind, or one of them has got on: other
+    /// threads may take what it frees before this one looks.
     ///
     /// # Errors
     /// What keeps background work from going on.
     #[cold]
     pub(crate) fn wait(&self) -> Result<()> {
         if !self.database.maintenance.schedule.is_manual() {
-            self.database.maintenance.schedule.wake();
-            self.database
-                .store
-                .log
-                .markers
-                .wait_until(|| !self.is_behind() || self.database.check_writes().is_err())?;
+            let (compacted, redo_bytes) = (self.compacted(), self.redo_bytes());
+            let has_got_on = || self.compacted() != compacted || self.redo_bytes() < redo_bytes;
+            let is_over = || !self.is_behind() || has_got_on() || self.database.check_writes().is_err();
+            self.database.wait_until(is_over)?;
             self.note_pace();
             return Ok(());
         }
@@ -162,9 +170,8 @@ impl Compaction<'_> {
             }
             return Ok(());
         }
-        self.database.maintenance.schedule.wake();
         let is_over = || self.compacted().0 != before.0 || self.database.check_writes().is_err();
-        self.database.store.log.markers.wait_until(|| is_over() || self.free_entries().is_err())?;
+        self.database.wait_until(|| is_over() || self.free_entries().is_err())?;
         match self.compacted().0 == before.0 {
             true if has_room() => self.database.check_writes(),
             true => self.database.check_writes().and_then(|()| self.free_entries()),

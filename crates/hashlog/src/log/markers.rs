@@ -7,13 +7,16 @@
 //!    changed by an operation that begins now.
 //! 3. Memory below `safe_head` is given to new pages, none above.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use firn_engine::{Error, Result};
 
 use crate::epoch::Epochs;
 use crate::sync::{AtomicU64, Condvar, Mutex, MutexGuard, Ordering, lock};
+
+/// How often a thread that waits looks by itself.
+const LOOK: Duration = Duration::from_millis(1);
 
 /// The markers of one log.
 #[derive(Debug)]
@@ -93,20 +96,21 @@ impl Markers {
         self.moved.notify_all();
     }
 
-    /// Waits until `is_so`.
+    /// Waits until `is_so`, which must not notify. `help` is called before each look.
     ///
     /// # Errors
     /// What keeps pages from the device.
-    pub(crate) fn wait_until(&self, is_so: impl Fn() -> bool) -> Result<()> {
-        let mut trouble = lock(&self.trouble);
-        while !is_so() {
+    pub(crate) fn wait_until(&self, help: impl Fn(), is_so: impl Fn() -> bool) -> Result<()> {
+        loop {
+            help();
+            let trouble = lock(&self.trouble);
+            if is_so() {
+                return Ok(());
+            }
             if let Some(error) = &*trouble {
                 return Err(error.clone());
             }
-            // Actions of epochs run when an operation begins: with a time limit none is missed.
-            let waited = self.moved.wait_timeout(trouble, Duration::from_millis(20));
-            trouble = waited.unwrap_or_else(PoisonError::into_inner).0;
+            drop(self.moved.wait_timeout(trouble, LOOK));
         }
-        Ok(())
     }
 }
