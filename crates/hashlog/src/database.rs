@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
+use firn_engine::queue::Admission;
 use firn_engine::{Error, ErrorKind, LockTable, Position, Result, Semantics, Snapshot};
 use firn_format::manifest::Change;
 use firn_maintenance::{Schedule, Work};
@@ -97,6 +98,8 @@ pub(crate) struct Counters {
     pub(crate) copied_bytes: AtomicU64,
     /// Bytes written of runs of the cold log.
     pub(crate) run_bytes: AtomicU64,
+    /// Writers that wait for background work.
+    pub(crate) stopped: Admission,
 }
 
 impl Counters {
@@ -164,7 +167,10 @@ impl Database {
             self.store.epochs.run_due();
             self.maintenance.schedule.wake();
         };
-        self.store.log.markers.wait_until(help, is_so)
+        let begun = self.env.clock.now();
+        let waited = self.store.log.markers.wait_until(help, is_so);
+        self.counters.stopped.stopped(begun, self.env.clock.now());
+        waited
     }
 
     /// Writes out what never changes any more, and takes what the tail will need out of memory.

@@ -266,6 +266,8 @@ impl Engine for HashLog {
             memory_bytes: hash.index_bytes + hash.resident_bytes + hash.cache_bytes + hash.cold.memory_bytes,
             memory_bytes_max: database.env.settings.memory_bytes,
             log_bytes: redo.map_or(0, crate::redo::Redo::bytes),
+            stop_us_total: database.counters.stopped.stop_us(),
+            stop_wall_us_total: database.counters.stopped.stop_wall_us(database.env.clock.now()),
             read_miss_count: database.counters.device_reads.load(Ordering::Relaxed)
                 + database.store.cold.reads.load(Ordering::Relaxed),
             snapshot_count: database.snapshots.count(),

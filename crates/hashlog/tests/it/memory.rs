@@ -21,7 +21,10 @@ struct Scene {
 
 impl Scene {
     fn new() -> Self {
-        let settings = Settings::for_memory(MEMORY_BYTES);
+        Self::with(Settings::for_memory(MEMORY_BYTES))
+    }
+
+    fn with(settings: Settings) -> Self {
         let clock = Arc::new(SystemClock::new());
         let database = open(Arc::new(Memory::new()), clock, true, settings).expect("open");
         let session = Blocking::new(database.session());
@@ -90,4 +93,19 @@ fn the_log_has_what_the_index_does_not_take() {
     let hash = stats.hash.as_ref().expect("of it");
     assert!(hash.resident_bytes > MEMORY_BYTES / 10 * 7, "{stats:?}");
     assert!(stats.memory_bytes <= MEMORY_BYTES && scene.most <= MEMORY_BYTES / 5 * 6, "{}", scene.most);
+}
+
+/// Keys beyond those that the index has room for: each waits for the compaction of older ones.
+#[test]
+fn writers_that_wait_for_compaction_are_counted() {
+    let settings = Settings::for_memory(MEMORY_BYTES);
+    let mut scene = Scene::with(settings.with_engine(|hash| hash.index_bytes_max = 2 * MIB));
+    assert_eq!(scene.database.stats().stop_us_total, 0);
+    (0..400_000).for_each(|key| scene.put(key, 8));
+    let stats = scene.at_rest();
+    assert!(stats.stop_us_total > 0, "{stats:?}");
+    assert!(
+        stats.stop_wall_us_total.abs_diff(stats.stop_us_total) <= 1 + stats.stop_us_total / 2,
+        "{stats:?}"
+    );
 }
