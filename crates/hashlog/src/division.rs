@@ -30,9 +30,9 @@ const COLD_PART: u64 = 16;
 /// With fewer pages of the log left memory is full.
 const PAGES_LEFT: u64 = 8;
 
-/// For what moves records: a read and a write of a megabyte for each of a few threads, and lists of
-/// records. A sixteenth of memory at most.
-const BUFFER_BYTES: u64 = 8 << 20;
+/// For what moves records: a read and a write of a megabyte for each of a few threads, lists of
+/// records, and what an allocator keeps of them. A sixteenth of memory at most.
+const BUFFER_BYTES: u64 = 16 << 20;
 const BUFFER_PART: u64 = 16;
 
 /// What copies have changes by this part of it at once, and by a page.
