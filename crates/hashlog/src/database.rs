@@ -144,26 +144,29 @@ impl Database {
                 "the log has no addresses left, after 256 TiB of writes: write the keys to a new database";
             return Err(Error::invalid(message));
         }
-        self.store.log.want_room(&self.store.epochs, beyond);
+        // How much may be in memory changes meanwhile.
+        let want = || self.store.log.want_room(&self.store.epochs, beyond);
         if self.maintenance.schedule.is_manual() {
             while self.store.log.tail.limit() < beyond {
+                want();
                 if !self.flush_and_evict()? {
                     return Err(Error::bug("the log is full, and nothing of it can be written out"));
                 }
             }
             return Ok(());
         }
-        self.wait_until(|| self.store.log.tail.limit() >= beyond)
+        self.wait_until(want, || self.store.log.tail.limit() >= beyond)
     }
 
-    /// Waits until background work, which is woken, has made it so.
+    /// Waits until background work, which is woken, has made it so; `want` is called before.
     ///
     /// # Errors
     /// What keeps pages from the device.
-    pub(crate) fn wait_until(&self, is_so: impl Fn() -> bool) -> Result<()> {
-        // Actions of epochs run when an operation begins, and all threads may wait here. What one of
-        // them does may be what background work has waited for.
+    pub(crate) fn wait_until(&self, want: impl Fn(), is_so: impl Fn() -> bool) -> Result<()> {
+        // Actions of epochs run when an operation begins, and all threads may wait here. What one
+        // of them does may be what background work has waited for.
         let help = || {
+            want();
             self.store.epochs.run_due();
             self.maintenance.schedule.wake();
         };

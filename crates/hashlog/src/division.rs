@@ -35,6 +35,9 @@ const PAGES_LEFT: u64 = 8;
 const BUFFER_BYTES: u64 = 16 << 20;
 const BUFFER_PART: u64 = 16;
 
+/// Of more moments every other one is forgotten.
+const MOMENTS_MAX: usize = 1024;
+
 /// What copies have changes by this part of it at once, and by a page.
 const STEP_PART: u64 = 16;
 
@@ -65,16 +68,28 @@ impl Balance {
         })
     }
 
+    /// A page has begun at `moment`; what lies before `heads` has left memory.
+    fn push(&mut self, moment: (u64, u64), heads: (u64, u64)) {
+        self.moments.push_back(moment);
+        let is_over = |moment: &(u64, u64)| moment.0 <= heads.0 && moment.1 <= heads.1;
+        while self.moments.get(1).is_some_and(is_over) {
+            self.moments.pop_front();
+        }
+        // Of a part that stands still no page ever goes.
+        if self.moments.len() > MOMENTS_MAX {
+            let mut is_kept = false;
+            self.moments.retain(|_| {
+                is_kept = !is_kept;
+                is_kept
+            });
+        }
+    }
+
     /// Notes that a page has begun, if one has.
     fn note(&mut self, log: &Log, cache: &ReadCache) -> bool {
         let has_moved = self.has_moved(log, cache);
         if has_moved {
-            self.moments.push_back((log.tail.next(), cache.next()));
-            let (log_head, copies_head) = (log.head(), cache.head());
-            let is_over = |(log_at, copies_at): &(u64, u64)| *log_at <= log_head && *copies_at <= copies_head;
-            while self.moments.get(1).is_some_and(is_over) {
-                self.moments.pop_front();
-            }
+            self.push((log.tail.next(), cache.next()), (log.head(), cache.head()));
         }
         has_moved
     }
@@ -157,5 +172,24 @@ impl Division {
             cache.set_bytes_max(epochs, share.min(left).min(self.copy_bytes_max));
         }
         log.set_capacity(epochs, self.log_words(log, cache, finding));
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// Copies turn page after page while the log stands still.
+    #[test]
+    fn moments_are_bounded_where_one_part_stands_still() {
+        let mut balance = Balance::default();
+        for page in 0..10 * MOMENTS_MAX as u64 {
+            balance.push((70, page), (10, page.saturating_sub(20)));
+            assert!(balance.moments.len() <= MOMENTS_MAX);
+            assert_eq!(balance.moments.back(), Some(&(70, page)));
+        }
+        assert!(balance.moments.iter().is_sorted(), "by age");
+        balance.push((80, 90_000), (80, 90_000));
+        assert_eq!(balance.moments.len(), 1);
     }
 }

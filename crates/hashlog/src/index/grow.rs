@@ -18,7 +18,7 @@ use firn_arena::Words;
 
 use super::entry::{Entry, freeze};
 use super::hash::TAG_BITS;
-use super::slab::{BUCKET_WORDS, Slab};
+use super::slab::{BUCKET_WORDS, Slab, Source};
 use super::{ENTRIES, Index, Link, Run, SLOTS};
 use crate::sync::{AtomicU64, Ordering, Patience, lock};
 use crate::waits::Waits;
@@ -67,12 +67,13 @@ impl Growth {
 }
 
 impl Index {
-    /// Begins to grow the slot if `entries` are too many for `run`, or goes on with it.
-    pub(super) fn grow_if_full(&self, slot: usize, run: Run, entries: u64) {
+    /// Begins to grow the slot if `entries` are too many for `run`, as far as there are `buckets`,
+    /// or goes on with it.
+    pub(super) fn grow_if_full(&self, slot: usize, run: Run, entries: u64, buckets: &Source<'_>) {
         if run.is_growing() {
             self.split_next(slot, run);
         } else if entries > entries_max(slot, run.size()) && run.size() < SIZE_MAX {
-            self.growth.counts.waits.during(|| self.begin_growth(slot, run));
+            self.growth.counts.waits.during(|| self.begin_growth(slot, run, buckets));
         }
     }
 
@@ -95,13 +96,13 @@ impl Index {
         }
     }
 
-    fn begin_growth(&self, slot: usize, run: Run) {
+    fn begin_growth(&self, slot: usize, run: Run, buckets: &Source<'_>) {
         let _turn = lock(&self.beginning);
         // Without room the slot stays as it is: its chains get longer.
         if self.run(slot) != run {
             return;
         }
-        let Some(first) = self.slab.take(run.size() + 1) else { return };
+        let Some(first) = buckets.take_run(run.size() + 1) else { return };
         self.growth.old(slot).store(run.0, Ordering::Relaxed);
         self.growth.next(slot).store(0, Ordering::Relaxed);
         self.growth.split(slot).store(0, Ordering::Relaxed);

@@ -76,7 +76,7 @@ impl Index {
             // Between the store of one's own entry and the look at the others.
             fence(Ordering::SeqCst);
             if self.is_alone(bucket, place, hash.tag()) && self.change(place, entry.tentative(), entry) {
-                self.count(hash, run);
+                self.count(hash, run, &buckets);
                 return Inserted::New;
             }
             // Fails where the bucket is being split meanwhile: a tentative entry does not move.
@@ -136,7 +136,7 @@ impl Index {
             return Some(found);
         }
         let sized = Some(self.first_size).filter(|size| *size > 0);
-        let run = match sized.and_then(|size| Some(Run::new(self.slab.take(size)?, size))) {
+        let run = match sized.and_then(|size| Some(Run::new(buckets.take_run(size)?, size))) {
             Some(run) => run,
             None => Run::new(buckets.take()?, 0),
         };
@@ -145,9 +145,9 @@ impl Index {
     }
 
     /// Counts a new entry, and has the slot grow where it has many.
-    fn count(&self, hash: KeyHash, run: Run) {
+    fn count(&self, hash: KeyHash, run: Run, buckets: &Source<'_>) {
         let entries = self.counts.word(hash.slot()).fetch_add(1, Ordering::Relaxed) + 1;
-        self.grow_if_full(hash.slot(), run, entries);
+        self.grow_if_full(hash.slot(), run, entries, buckets);
     }
 }
 

@@ -125,14 +125,14 @@ impl Slab {
         state.take(size)
     }
 
-    /// A single bucket for what the index need not have, while a quarter is left.
-    fn take_spare(&self) -> Option<u64> {
+    /// As [`take`](Self::take), for what the index need not have: a quarter stays.
+    fn take_spare(&self, size: u32) -> Option<u64> {
         let mut state = lock(&self.state);
         let max = self.taken_max();
-        if state.taken + state.promised >= max - max / SPARE_PART {
+        if state.taken + state.promised + (1 << size) > max - max / SPARE_PART {
             return None;
         }
-        state.take(0)
+        state.take(size)
     }
 
     /// Has so many bytes less to give from now on.
@@ -192,7 +192,7 @@ impl Slab {
     }
 }
 
-/// Where single buckets come from.
+/// Where buckets come from.
 pub(super) enum Source<'s> {
     Any(&'s Slab),
     /// None where there are few.
@@ -205,8 +205,17 @@ impl Source<'_> {
     pub(super) fn take(&mut self) -> Option<u64> {
         match self {
             Self::Any(slab) => slab.take(0),
-            Self::Spare(slab) => slab.take_spare(),
+            Self::Spare(slab) => slab.take_spare(0),
             Self::Promised(promise) => promise.take(),
+        }
+    }
+
+    /// A run of `1 << size` zeroed buckets, which none is promised of.
+    pub(super) fn take_run(&self, size: u32) -> Option<u64> {
+        match self {
+            Self::Any(slab) => slab.take(size),
+            Self::Spare(slab) => slab.take_spare(size),
+            Self::Promised(promise) => promise.slab.take(size),
         }
     }
 

@@ -92,12 +92,14 @@ fn a_slot_with_many_entries_does_not_shrink() {
 #[test]
 fn an_index_takes_no_more_than_it_may() {
     let (_, index) = filled(3);
+    // Slots of them grow at times of their own.
+    let copy = |number: u16| key(10 + usize::from(number % 7), number / 7);
     let mut copies = 0;
-    while matches!(index.insert_copy(key(7, copies), 8), Inserted::New) {
+    while matches!(index.insert_copy(copy(copies), 8), Inserted::New) {
         copies += 1;
     }
     let most = 4096 * BUCKET_WORDS as u64 * 8;
-    assert!(index.bytes() <= most / 4 * 3 + 4096, "{} of {most} bytes", index.bytes());
+    assert!(index.bytes() <= most / 4 * 3, "{} of {most} bytes for {copies} copies", index.bytes());
     let mut entries = 0;
     while matches!(
         index.insert(key(usize::from(entries) % SLOTS, entries / 4), 8),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use firn_engine::blocking::Blocking;
 use firn_engine::settings::MIB;
-use firn_engine::{Engine, KEYSPACE_DEFAULT, ReadAt, Session, Stats, WriteOptions};
+use firn_engine::{Batch, Engine, KEYSPACE_DEFAULT, ReadAt, Session, Stats, WriteOptions};
 use firn_hashlog::{HashLog, Settings};
 use firn_storage::SystemClock;
 use firn_storage::backend::Memory;
@@ -25,8 +25,12 @@ impl Scene {
     }
 
     fn with(settings: Settings) -> Self {
+        Self::opened(settings, true)
+    }
+
+    fn opened(settings: Settings, has_threads: bool) -> Self {
         let clock = Arc::new(SystemClock::new());
-        let database = open(Arc::new(Memory::new()), clock, true, settings).expect("open");
+        let database = open(Arc::new(Memory::new()), clock, has_threads, settings).expect("open");
         let session = Blocking::new(database.session());
         Self { database, session, most: 0 }
     }
@@ -108,4 +112,21 @@ fn writers_that_wait_for_compaction_are_counted() {
         stats.stop_wall_us_total.abs_diff(stats.stop_us_total) <= 1 + stats.stop_us_total / 2,
         "{stats:?}"
     );
+}
+
+/// Copies have taken pages of the log since it was last looked at, when a batch asks for more of it
+/// at once than is kept free.
+#[test]
+fn a_batch_has_room_where_copies_took_some() {
+    for read_count in [0, 10_000, 20_000, 40_000, 80_000] {
+        let mut scene = Scene::opened(Settings::for_memory(64 * MIB), false);
+        (0..600_000).for_each(|key| scene.put(key, 100));
+        (0..read_count).for_each(|key| scene.get(key));
+        let mut batch = Batch::new();
+        for key in 0..7_000u64 {
+            batch.put(KEYSPACE_DEFAULT, &key.to_le_bytes(), &[key as u8; 1000]);
+        }
+        scene.session.write(&batch, WriteOptions::default()).expect("a batch of 7 MB");
+        (0..7_000).for_each(|key| scene.get(key));
+    }
 }
