@@ -61,6 +61,21 @@ impl Delta {
         }
     }
 
+    /// Removes what lies before `begin`, where nothing is any more.
+    pub(super) fn remove_before(&self, begin: u64) {
+        for shard in &self.shards {
+            let mut shard = shard.write().unwrap_or_else(PoisonError::into_inner);
+            shard.retain(|_, place| {
+                let stays = place.address() >= begin;
+                if !stays {
+                    self.words.fetch_sub(place.words(), Ordering::Relaxed);
+                    self.count.fetch_sub(1, Ordering::Relaxed);
+                }
+                stays
+            });
+        }
+    }
+
     /// What has an order in `from..=to`, in its order.
     pub(super) fn entries(&self, from: u64, to: u64) -> Vec<ColdEntry> {
         let shards = (from >> (64 - SHARD_BITS)) as usize..=(to >> (64 - SHARD_BITS)) as usize;
@@ -80,5 +95,23 @@ impl Delta {
 
     pub(super) fn words(&self) -> u64 {
         self.words.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_lies_before_the_beginning_is_not_counted() {
+        let delta = Delta::new();
+        for order in 0..10 {
+            delta.insert(order << 60, ColdPlace::new(100 + 10 * order, 3));
+        }
+        delta.insert(1 << 60, ColdPlace::new(300, 5));
+        delta.remove_before(150);
+        assert_eq!((delta.count(), delta.words()), (6, 5 + 5 * 3));
+        let found: Vec<_> = delta.entries(0, u64::MAX).iter().map(|entry| entry.place.address()).collect();
+        assert_eq!(found, [300, 150, 160, 170, 180, 190]);
     }
 }

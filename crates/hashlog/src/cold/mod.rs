@@ -235,9 +235,11 @@ impl Cold {
         self.begin.load(Ordering::Acquire)
     }
 
-    /// Has the cold log begin at `address`.
+    /// Has the cold log begin at `address`. The delta lets go of what lies before: a lookup that
+    /// does not find it there any more sees the new beginning.
     pub(crate) fn begin_at(&self, address: u64) {
         self.begin.fetch_max(address, Ordering::SeqCst);
+        self.delta.remove_before(address);
     }
 
     /// One past the last word.

@@ -71,8 +71,9 @@ impl InRuns {
 impl ColdSearch {
     /// A lookup of `key` among records above the address `above`.
     pub(super) fn new(cold: &Cold, key: ColdKey<'_>, above: u64) -> Self {
-        let begin = cold.begin().max(above + 1);
         let next = cold.delta.get(key.order).map_or(0, ColdPlace::address);
+        // Looked at after the delta: runs may have what a record that is gone took the place of.
+        let begin = cold.begin().max(above + 1);
         Self { begin, next, asked: 0, in_runs: None }
     }
 

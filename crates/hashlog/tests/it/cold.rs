@@ -364,3 +364,39 @@ fn cold_keys_that_are_read_again_are_read_from_memory() {
         assert_eq!(found, expected, "key {key}");
     }
 }
+
+/// Large values that become cold, are deleted, and whose tombstones become cold too: what finds them
+/// goes with them, so that background work ends.
+#[test]
+fn cold_records_that_go_before_a_run_has_them_take_no_memory() {
+    let settings = tiny().with_engine(|hash| hash.index_bytes_max = 64 << 10);
+    let clock = Arc::new(ManualClock::new(1_000_000));
+    let database = open(Arc::new(Memory::new()), clock, false, settings).expect("open");
+    let mut session = Blocking::new(database.session());
+    let options = WriteOptions::default();
+    let value = vec![1; 100_000];
+    // What is overwritten has the rest become cold.
+    let settle = |session: &mut Blocking<dyn Session>, round: u64| {
+        for _ in 0..40 {
+            session.put(KEYSPACE_DEFAULT, b"overwritten", &value, options).expect("put");
+        }
+        let mut steps = 0;
+        while database.step().expect("a step") {
+            steps += 1;
+            assert!(steps < 100, "round {round} does not end: {:?}", database.stats().hash);
+        }
+    };
+    for round in 0..30_u64 {
+        let keys: Vec<_> = (0..20).map(|key| (1000 * round + key).to_le_bytes()).collect();
+        for key in &keys {
+            session.put(KEYSPACE_DEFAULT, key, &value, options).expect("put");
+        }
+        settle(&mut session, round);
+        for key in &keys {
+            session.delete(KEYSPACE_DEFAULT, key, options).expect("delete");
+        }
+        settle(&mut session, round);
+        let stats = database.stats().hash.expect("of this engine");
+        assert!(stats.cold.memory_bytes <= 32 * 41, "round {round} has at most 41 keys: {stats:?}");
+    }
+}
