@@ -55,11 +55,15 @@ impl Work for Database {
     }
 
     fn perform(&self, task: &Task) -> Result<()> {
-        match task {
+        let done = match task {
             Task::Flush => self.flush_and_evict().map(|_| ()),
             Task::Checkpoint => self.checkpoint(),
             Task::Compact => Compaction::of(self).do_due(),
+        };
+        if self.failure().is_none() {
+            self.store.log.markers.set_trouble(self.kind(task), done.as_ref().err().cloned());
         }
+        done
     }
 
     fn kind(&self, task: &Task) -> Kind {
@@ -83,14 +87,9 @@ impl Work for Database {
 
     fn make_room(&self) {}
 
-    fn explain(&self, error: Error) -> Error {
-        self.store.log.markers.set_trouble(Some(error.clone()));
-        error
-    }
-
     fn poison(&self, error: &Error) {
         let _first = self.maintenance.failure.set(error.clone());
-        self.store.log.markers.set_trouble(Some(error.clone()));
+        self.store.log.markers.set_trouble(Kind::Flush, Some(error.clone()));
     }
 
     fn failure(&self) -> Option<Error> {

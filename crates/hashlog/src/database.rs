@@ -155,14 +155,15 @@ impl Database {
             }
             return Ok(());
         }
-        self.wait_until(want, || self.store.log.tail.limit() >= beyond)
+        self.wait_until(&[Kind::Flush], want, || self.store.log.tail.limit() >= beyond)
     }
 
-    /// Waits until background work, which is woken, has made it so; `want` is called before.
+    /// Waits until background work of `kinds`, which is woken, has made it so; `want` is called
+    /// before.
     ///
     /// # Errors
-    /// What keeps pages from the device.
-    pub(crate) fn wait_until(&self, want: impl Fn(), is_so: impl Fn() -> bool) -> Result<()> {
+    /// What keeps work of one of these kinds from being done.
+    pub(crate) fn wait_until(&self, kinds: &[Kind], want: impl Fn(), is_so: impl Fn() -> bool) -> Result<()> {
         // Actions of epochs run when an operation begins, and all threads may wait here. What one
         // of them does may be what background work has waited for.
         let help = || {
@@ -171,7 +172,7 @@ impl Database {
             self.maintenance.schedule.wake();
         };
         let begun = self.env.clock.now();
-        let waited = self.store.log.markers.wait_until(help, is_so);
+        let waited = self.store.log.markers.wait_until(kinds, help, is_so);
         self.counters.stopped.stopped(begun, self.env.clock.now());
         waited
     }
@@ -196,7 +197,7 @@ impl Database {
         self.device.flush(&self.store.log, from, to)?;
         self.counters.flush_bytes.fetch_add(8 * (to - from), Ordering::Relaxed);
         markers.flushed.store(to, Ordering::Release);
-        markers.set_trouble(None);
+        markers.set_trouble(Kind::Flush, None);
         Ok(true)
     }
 

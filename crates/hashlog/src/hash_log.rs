@@ -35,7 +35,7 @@ const NAME_BYTES_MAX: usize = 255;
 /// 3. Dropping it closes it.
 #[derive(Debug)]
 pub struct HashLog {
-    database: Arc<Database>,
+    pub(crate) database: Arc<Database>,
     lock: Mutex<Option<Box<dyn StorageLock>>>,
 }
 

@@ -26,6 +26,11 @@ pub(crate) enum Kind {
     Compact,
 }
 
+impl Kind {
+    /// All of them.
+    pub(crate) const ALL: [Self; 3] = [Self::Flush, Self::Checkpoint, Self::Compact];
+}
+
 impl Claims {
     /// Whether `task` is in progress.
     pub(crate) fn of(&mut self, task: Task) -> &mut bool {

@@ -11,6 +11,8 @@ mod sync;
 mod waits;
 #[path = "../src/epoch.rs"]
 mod epoch;
+#[path = "../src/tasks.rs"]
+mod tasks;
 #[path = "../src/log/mod.rs"]
 mod log;
 

@@ -6,6 +6,7 @@ use firn_engine::{Error, ErrorKind, Result};
 
 use super::{Compaction, Due, SEGMENTS_MIN};
 use crate::index::{BUCKET_BYTES, SLOTS};
+use crate::tasks::Kind;
 
 /// What is used may exceed what it should be by this part of it, and by two segments, before
 /// writers wait.
@@ -109,7 +110,7 @@ impl Compaction<'_> {
             let (compacted, redo_bytes) = (self.compacted(), self.redo_bytes());
             let has_got_on = || self.compacted() != compacted || self.redo_bytes() < redo_bytes;
             let is_over = || !self.is_behind() || has_got_on() || self.database.check_writes().is_err();
-            self.database.wait_until(|| (), is_over)?;
+            self.database.wait_until(&Kind::ALL, || (), is_over)?;
             self.note_pace();
             return Ok(());
         }
@@ -171,7 +172,7 @@ impl Compaction<'_> {
             return Ok(());
         }
         let is_over = || self.compacted().0 != before.0 || self.database.check_writes().is_err();
-        self.database.wait_until(|| (), || is_over() || self.free_entries().is_err())?;
+        self.database.wait_until(&Kind::ALL, || (), || is_over() || self.free_entries().is_err())?;
         match self.compacted().0 == before.0 {
             true if has_room() => self.database.check_writes(),
             true => self.database.check_writes().and_then(|()| self.free_entries()),

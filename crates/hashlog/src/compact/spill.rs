@@ -58,21 +58,11 @@ impl Compaction<'_> {
     pub(super) fn spill(&self) -> Result<()> {
         let _alone = self.database.reclaim.access.lock().unwrap_or_else(PoisonError::into_inner);
         let cold = &self.database.store.cold;
-        let (from, to) = (self.spill_from(), self.database.store.cold.cut());
-        if from >= to {
+        let to = cold.cut();
+        if self.spill_from() >= to {
             return Ok(());
         }
-        let (mut entries, mut values) = (Vec::new(), Vec::new());
-        cold.device.scan((from, to), cold.page_bits(), &mut |address, record| {
-            let (content, key) = (record.content(), Key::new(record.keyspace(), record.key()));
-            let words = if content.is_tombstone { 0 } else { record.words() };
-            entries.push(ColdEntry { order: key.hash.order(), place: ColdPlace::new(address, words) });
-            if let (true, Some(number)) = (content.is_reference, number_of(record.value())) {
-                values.push((address, number));
-            }
-            Ok(())
-        })?;
-        entries.sort_unstable_by_key(ColdEntry::rank);
+        let (entries, values) = self.unspilled(to)?;
         let before = cold.runs();
         let (database, number) = {
             let manifest = self.database.manifest.lock().unwrap_or_else(PoisonError::into_inner);
@@ -104,9 +94,38 @@ impl Compaction<'_> {
         remove_needless(&*self.database.env.storage, merged.iter().map(name))
     }
 
+    /// Records before `to` that no run has, by the order of their hashes, and which of them refer to
+    /// values.
+    fn unspilled(&self, to: u64) -> Result<(Vec<ColdEntry>, Vec<(u64, u64)>)> {
+        let cold = &self.database.store.cold;
+        loop {
+            let from = self.spill_from().min(to);
+            let (mut entries, mut values) = (Vec::new(), Vec::new());
+            let scanned = cold.device.scan((from, to), cold.page_bits(), &mut |address, record| {
+                let (content, key) = (record.content(), Key::new(record.keyspace(), record.key()));
+                let words = if content.is_tombstone { 0 } else { record.words() };
+                entries.push(ColdEntry { order: key.hash.order(), place: ColdPlace::new(address, words) });
+                if let (true, Some(number)) = (content.is_reference, number_of(record.value())) {
+                    values.push((address, number));
+                }
+                Ok(())
+            });
+            match scanned {
+                // A checkpoint has let go of its first segment meanwhile.
+                Err(_) if cold.begin() > from => continue,
+                scanned => scanned?,
+            };
+            entries.sort_unstable_by_key(ColdEntry::rank);
+            return Ok((entries, values));
+        }
+    }
+
     fn count_run(&self, run: &Run) {
         let bytes = run.file_bytes();
         self.database.counters.run_bytes.fetch_add(bytes, std::sync::atomic::Ordering::Relaxed);
         self.database.store.divide_memory();
     }
 }
+
+#[cfg(test)]
+mod tests;

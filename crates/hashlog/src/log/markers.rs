@@ -7,6 +7,7 @@
 //!    changed by an operation that begins now.
 //! 3. Memory below `safe_head` is given to new pages, none above.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,6 +15,7 @@ use firn_engine::{Error, Result};
 
 use crate::epoch::Epochs;
 use crate::sync::{AtomicU64, Condvar, Mutex, MutexGuard, Ordering, lock};
+use crate::tasks::Kind;
 
 /// How often a thread that waits looks by itself.
 const LOOK: Duration = Duration::from_millis(1);
@@ -30,7 +32,7 @@ pub(crate) struct Markers {
     /// Memory below has been given to new pages.
     freed: Mutex<u64>,
     /// Why pages do not get to the device, if they do not.
-    trouble: Mutex<Option<Error>>,
+    troubles: Mutex<BTreeMap<Kind, Error>>,
     /// Told when a marker has moved or there is trouble.
     moved: Condvar,
 }
@@ -46,7 +48,7 @@ impl Markers {
             safe_read_only: at_next(),
             read_only: at_next(),
             freed: Mutex::new(freed),
-            trouble: Mutex::new(None),
+            troubles: Mutex::new(BTreeMap::new()),
             moved: Condvar::new(),
         }
     }
@@ -84,33 +86,59 @@ impl Markers {
         lock(&self.freed)
     }
 
-    /// What there is no way around for now: writers that wait for memory are told.
-    pub(crate) fn set_trouble(&self, trouble: Option<Error>) {
-        *lock(&self.trouble) = trouble;
+    /// What keeps work of one kind from being done, until it is done again: writers that wait for
+    /// it get the error.
+    pub(crate) fn set_trouble(&self, kind: Kind, trouble: Option<Error>) {
+        let mut troubles = lock(&self.troubles);
+        match trouble {
+            Some(error) => troubles.insert(kind, error),
+            None => troubles.remove(&kind),
+        };
+        drop(troubles);
         self.moved.notify_all();
     }
 
     /// Wakes those that wait for a marker.
     pub(crate) fn notify(&self) {
-        drop(lock(&self.trouble));
+        drop(lock(&self.troubles));
         self.moved.notify_all();
     }
 
-    /// Waits until `is_so`, which must not notify. `help` is called before each look.
+    /// Waits until work of `kinds` has made it so; `is_so` must not notify. `help` is called before
+    /// each look.
     ///
     /// # Errors
-    /// What keeps pages from the device.
-    pub(crate) fn wait_until(&self, help: impl Fn(), is_so: impl Fn() -> bool) -> Result<()> {
+    /// What keeps work of one of these kinds from being done.
+    pub(crate) fn wait_until(&self, kinds: &[Kind], help: impl Fn(), is_so: impl Fn() -> bool) -> Result<()> {
         loop {
             help();
-            let trouble = lock(&self.trouble);
+            let troubles = lock(&self.troubles);
             if is_so() {
                 return Ok(());
             }
-            if let Some(error) = &*trouble {
+            if let Some(error) = kinds.iter().find_map(|kind| troubles.get(kind)) {
                 return Err(error.clone());
             }
-            drop(self.moved.wait_timeout(trouble, LOOK));
+            drop(self.moved.wait_timeout(troubles, LOOK));
         }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_keeps_the_awaited_work_from_being_done_ends_a_wait() {
+        let markers = Markers::new(0, 0, 0);
+        let looks = AtomicU64::new(0);
+        let third = || looks.fetch_add(1, Ordering::Relaxed) % 3 == 2;
+        markers.set_trouble(Kind::Compact, Some(Error::bug("a segment is damaged")));
+        markers.wait_until(&[Kind::Flush], || (), third).expect("pages are written out");
+        markers.wait_until(&Kind::ALL, || (), || false).expect_err("compaction is awaited, too");
+        markers.set_trouble(Kind::Flush, None);
+        markers.wait_until(&Kind::ALL, || (), || false).expect_err("pages were written meanwhile");
+        markers.set_trouble(Kind::Compact, None);
+        markers.wait_until(&Kind::ALL, || (), third).expect("nothing hinders any more");
     }
 }
