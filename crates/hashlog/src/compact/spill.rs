@@ -27,6 +27,14 @@ const PART: u64 = 32;
 /// What a key of the delta takes.
 const KEY_BYTES: u64 = 32;
 
+/// Records that no run has.
+struct Unspilled {
+    /// By the order of their hashes.
+    entries: Vec<ColdEntry>,
+    /// Addresses of those that refer to values, and the values' numbers.
+    values: Vec<(u64, u64)>,
+}
+
 impl Compaction<'_> {
     fn delta_keys_max(&self) -> u64 {
         (self.database.env.settings.engine.index_bytes_max / PART / KEY_BYTES).max(64)
@@ -62,7 +70,7 @@ impl Compaction<'_> {
         if self.spill_from() >= to {
             return Ok(());
         }
-        let (entries, values) = self.unspilled(to)?;
+        let Unspilled { entries, values } = self.unspilled(to)?;
         let before = cold.runs();
         let (database, number) = {
             let manifest = self.database.manifest.lock().unwrap_or_else(PoisonError::into_inner);
@@ -94,9 +102,8 @@ impl Compaction<'_> {
         remove_needless(&*self.database.env.storage, merged.iter().map(name))
     }
 
-    /// Records before `to` that no run has, by the order of their hashes, and which of them refer to
-    /// values.
-    fn unspilled(&self, to: u64) -> Result<(Vec<ColdEntry>, Vec<(u64, u64)>)> {
+    /// What lies before `to`.
+    fn unspilled(&self, to: u64) -> Result<Unspilled> {
         let cold = &self.database.store.cold;
         loop {
             let from = self.spill_from().min(to);
@@ -116,7 +123,7 @@ impl Compaction<'_> {
                 scanned => scanned?,
             };
             entries.sort_unstable_by_key(ColdEntry::rank);
-            return Ok((entries, values));
+            return Ok(Unspilled { entries, values });
         }
     }
 

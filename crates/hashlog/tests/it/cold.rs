@@ -365,8 +365,8 @@ fn cold_keys_that_are_read_again_are_read_from_memory() {
     }
 }
 
-/// Large values that become cold, are deleted, and whose tombstones become cold too: what finds them
-/// goes with them, so that background work ends.
+/// Large values that become cold, are deleted, and whose tombstones become cold too: what finds
+/// them goes with them, and background work ends.
 #[test]
 fn cold_records_that_go_before_a_run_has_them_take_no_memory() {
     let settings = tiny().with_engine(|hash| hash.index_bytes_max = 64 << 10);
