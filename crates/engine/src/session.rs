@@ -89,9 +89,9 @@ pub trait Session: Send {
     /// As [`get`](Self::get).
     fn is_stored(&mut self, keyspace: KeyspaceId, key: &[u8]) -> Result<Outcome<bool>>;
 
-    /// Says that `keys` are about to be read. What that needs from memory is loaded for all of them
-    /// at once, instead of for one after the other. A hint: no answer depends on it, nothing is
-    /// read from a device, and it never waits.
+    /// Says that `keys` are about to be read or written. What that needs from memory is loaded for
+    /// all of them at once, instead of for one after the other. A hint: no answer depends on it,
+    /// nothing is read from a device, and it never waits.
     fn prefetch(&mut self, keyspace: KeyspaceId, keys: &[&[u8]]) {
         let _ = (keyspace, keys);
     }

@@ -39,9 +39,8 @@ struct Together<'k> {
 }
 
 impl Caller {
-    /// Loads what lookups of `keys` touch first: the bucket of each, then the record that it leads
-    /// to, also from the device. Does not wait for that.
-    pub(crate) fn prefetch(&mut self, keyspace: KeyspaceId, keys: &[&[u8]]) {
+    /// Asks the device for what lookups of `keys` read first. Does not wait for that.
+    pub(crate) fn ask_for(&mut self, keyspace: KeyspaceId, keys: &[&[u8]]) {
         for (key, address) in self.load_buckets(keyspace, keys) {
             match address {
                 0 => self.database.store.cold.will_read(key.hash.order()),
@@ -52,11 +51,7 @@ impl Caller {
 
     /// Loads into the processor's cache what lookups of `keys` touch in memory. Answers those that
     /// take the device.
-    pub(crate) fn prefetch_in_memory<'k>(
-        &mut self,
-        keyspace: KeyspaceId,
-        keys: &[&'k [u8]],
-    ) -> Vec<&'k [u8]> {
+    pub(crate) fn prefetch<'k>(&mut self, keyspace: KeyspaceId, keys: &[&'k [u8]]) -> Vec<&'k [u8]> {
         let mut on_device = self.load_buckets(keyspace, keys);
         let cold = &self.database.store.cold;
         on_device.retain(|(key, address)| *address != 0 || cold.may_have(key.hash.order()));

@@ -250,16 +250,16 @@ impl Session for HashSession {
 
     fn prefetch(&mut self, keyspace: KeyspaceId, keys: &[&[u8]]) {
         if let Ok(caller) = &mut self.caller {
-            caller.prefetch(keyspace, keys);
+            let _on_device = caller.prefetch(keyspace, keys);
         }
     }
 
     /// One thread of the pool reads for all of them, instead of one for each.
     fn load(&mut self, keyspace: KeyspaceId, keys: &[&[u8]]) -> Outcome<()> {
         let Ok(caller) = &mut self.caller else { return Outcome::Done(()) };
-        let keys = caller.prefetch_in_memory(keyspace, keys);
+        let keys = caller.prefetch(keyspace, keys);
         if keys.len() < 2 || self.database.store.cache.is_none() {
-            caller.prefetch(keyspace, &keys);
+            caller.ask_for(keyspace, &keys);
             return Outcome::Done(());
         }
         if self.inline {

@@ -135,6 +135,11 @@ impl EngineSession {
         }
     }
 
+    /// Has the engine load what it has in memory of `keys`, which are about to be written.
+    pub(crate) fn prefetch(&self, keyspace: KeyspaceId, keys: &[&[u8]]) {
+        self.session.borrow_mut().points().prefetch(keyspace, keys);
+    }
+
     /// Has the engine load what reads of `keys` need; pending while it reads that from the device.
     pub(crate) fn load(&self, keyspace: KeyspaceId, keys: &[&[u8]]) -> Outcome<()> {
         self.session.borrow_mut().points().load(keyspace, keys)
