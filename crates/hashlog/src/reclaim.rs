@@ -25,6 +25,7 @@ pub(crate) struct Reclaim {
     /// The progress through the cold log.
     cold: Mutex<Progress>,
     estimate: Mutex<Option<Estimate>>,
+    cold_estimate: Mutex<Option<ColdEstimate>>,
     /// Values that lie alone, to which a copied record and the one that it was copied from lead.
     moved: Mutex<BTreeSet<u64>>,
 }
@@ -37,6 +38,17 @@ pub(crate) struct Estimate {
     /// Where the log ended.
     pub(crate) tail: u64,
     /// How many keyspaces there were, and what time it was, in steps in which much may expire.
+    pub(crate) made_at: (usize, u64),
+}
+
+/// How much of the cold log lived at one moment.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ColdEstimate {
+    pub(crate) live: u64,
+    /// Where both logs ended.
+    pub(crate) ends: (u64, u64),
+    /// Of the cold log.
+    pub(crate) compacted: u64,
     pub(crate) made_at: (usize, u64),
 }
 
@@ -73,6 +85,7 @@ impl Reclaim {
             state: begun(begin),
             cold: begun(cold_begin),
             estimate: Mutex::new(None),
+            cold_estimate: Mutex::new(None),
             moved: Mutex::default(),
         }
     }
@@ -90,6 +103,11 @@ impl Reclaim {
     /// What was estimated last.
     pub(crate) fn estimate(&self) -> MutexGuard<'_, Option<Estimate>> {
         self.estimate.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What was estimated last of the cold log.
+    pub(crate) fn cold_estimate(&self) -> MutexGuard<'_, Option<ColdEstimate>> {
+        self.cold_estimate.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// How far compaction of the log is.

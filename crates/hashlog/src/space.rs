@@ -9,13 +9,19 @@
 //! Chains of several keys have more than one record that lives; the number of entries says how many
 //! there should be. The estimate is made again when the log has grown by a part: it reads all of
 //! the index.
+//!
+//! How much of the cold log lives is estimated by
+//! [samples](crate::cold::Cold::living).
 
-use firn_engine::KeyspaceId;
+use firn_engine::{KeyspaceId, Result};
+use firn_format::hybrid::cold_run::ColdPlace;
 
+use crate::cold::{ColdFetched, ColdWanted};
 use crate::database::Database;
-use crate::index::{Index, SLOTS};
+use crate::index::{Index, KeyHash, SLOTS};
 use crate::ops::Access;
-use crate::reclaim::Estimate;
+use crate::reclaim::{ColdEstimate, Estimate};
+use crate::trail::{Fetched, Wanted};
 
 /// The estimate is made again when the log has grown by this part of it.
 const PART: u64 = 16;
@@ -38,6 +44,71 @@ impl Database {
             let live = self.count_live_words();
             *self.reclaim.estimate() = Some(Estimate { live, tail, made_at });
         }
+    }
+
+    /// Words that live of both logs, by estimates that hold.
+    pub(crate) fn estimated_words(&self) -> Option<u64> {
+        Some(self.estimated_live_words()? + self.estimated_cold_live_words()?)
+    }
+
+    /// Words of the cold log that live, by an estimate that holds; `None` if it is to be made
+    /// again.
+    pub(crate) fn estimated_cold_live_words(&self) -> Option<u64> {
+        let (log, cold) = (&self.store.log, &self.store.cold);
+        if cold.is_empty() {
+            return Some(0);
+        }
+        let estimate = (*self.reclaim.cold_estimate())?;
+        let has_grown = |end: u64, before: u64, begin: u64| end.saturating_sub(before) > (end - begin) / PART;
+        let holds = estimate.made_at == self.now_of_estimates()
+            && estimate.compacted == self.reclaim.cold_progress().compacted
+            && !has_grown(log.tail.next(), estimate.ends.0, log.begin())
+            && !has_grown(cold.end(), estimate.ends.1, cold.begin());
+        holds.then_some(estimate.live)
+    }
+
+    /// Estimates how many words of the cold log live, unless an estimate holds. Reads some pages of
+    /// each run.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub(crate) fn estimate_cold_live_words(&self) -> Result<()> {
+        if self.estimated_cold_live_words().is_some() {
+            return Ok(());
+        }
+        let Some(mut access) = Access::new(&self.store) else { return Ok(()) };
+        let (log, cold, made_at) = (&self.store.log, &self.store.cold, self.now_of_estimates());
+        let (ends, compacted) = ((log.tail.next(), cold.end()), self.reclaim.cold_progress().compacted);
+        let log_compacted = self.reclaim.progress().compacted.max(1);
+        let living = cold.living(compacted, &mut |order| {
+            let (store, _inside) = access.enter();
+            let found = store.index.find(KeyHash::of_order(order));
+            found.is_some_and(|(_, entry)| store.top(entry) >= log_compacted)
+        })?;
+        let live = living.words.saturating_sub(self.dead_words_of(&living.records));
+        *self.reclaim.cold_estimate() = Some(ColdEstimate { live, ends, compacted, made_at });
+        Ok(())
+    }
+
+    /// Words for which those of `records` stand that have expired or whose keyspace was dropped. What
+    /// cannot be read is not one of them.
+    fn dead_words_of(&self, records: &[(ColdPlace, u64)]) -> u64 {
+        let wanted = |place: &ColdPlace| Wanted::Cold(ColdWanted::Record(place.address(), place.words()));
+        let wanted: Vec<Wanted> = records.iter().map(|(place, _)| wanted(place)).collect();
+        let is_dead = |fetched: &Option<Result<Fetched>>| match fetched {
+            Some(Ok(Fetched::Cold(ColdFetched::Record(Some(record))))) => {
+                self.has_expired(record.content())
+                    || self.keyspaces.check(KeyspaceId(record.keyspace())).is_err()
+            }
+            _ => false,
+        };
+        let fetched = self.fetch_together(&wanted);
+        records
+            .iter()
+            .zip(&fetched)
+            .filter(|(_, fetched)| is_dead(fetched))
+            .map(|((_, words), _)| words)
+            .sum()
     }
 
     fn now_of_estimates(&self) -> (usize, u64) {

@@ -85,7 +85,8 @@ settings_of_every_engine! {
         |_| true,
         "choose one of the words";
 
-    /// Bytes of tables and blob segments for each byte of keys and values that lives. Tables are
+    /// Bytes of tables and blob segments for each byte of keys and values that lives; of the hashed
+    /// engine, bytes of both its logs for each byte of records that live. Tables are
     /// compacted once they hide half of what this allows beside what lives. Blob segments are
     /// collected at about the same point. At rest both happen sooner. While writes go on, files
     /// take a little more, up to 0.1. Less means less space and more writing.

@@ -89,6 +89,16 @@ impl Delta {
         all
     }
 
+    /// What some parts have: one of `step`.
+    pub(super) fn sample(&self, step: usize) -> Vec<ColdEntry> {
+        let mut all = Vec::new();
+        for shard in self.shards.iter().step_by(step) {
+            let shard = shard.read().unwrap_or_else(PoisonError::into_inner);
+            all.extend(shard.iter().map(|(order, place)| ColdEntry { order: *order, place: *place }));
+        }
+        all
+    }
+
     pub(super) fn count(&self) -> u64 {
         self.count.load(Ordering::Relaxed)
     }

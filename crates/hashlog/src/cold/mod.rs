@@ -19,6 +19,7 @@
 
 mod append;
 mod delta;
+mod living; // an estimate
 mod merge;
 mod open;
 mod run;
@@ -219,12 +220,6 @@ impl Cold {
 
     /// Has `runs` find what lies before `spilled`; the delta lets go of `entries`, which they have.
     pub(crate) fn publish(&self, runs: Runs, spilled: u64, entries: &[ColdEntry]) {
-        for entry in entries {
-            // Of older runs that have the order all but the newest were superseded by that.
-            if let Some(run) = runs.iter().skip(1).find(|run| run.may_have(entry.order)) {
-                run.supersede(entry.place.words());
-            }
-        }
         *self.runs.write().unwrap_or_else(PoisonError::into_inner) = runs;
         self.spilled.store(spilled, Ordering::Release);
         entries.iter().for_each(|entry| self.delta.remove(entry.order, spilled));
@@ -283,12 +278,6 @@ impl Cold {
     pub(crate) fn entries_of_slots(&self, slots: u64) -> u64 {
         let runs = self.runs();
         (self.delta.count() + runs.iter().map(|run| run.entry_count()).sum::<u64>()) / slots
-    }
-
-    /// Words of records that are the newest of their order, as far as is known.
-    pub(crate) fn live_words(&self) -> u64 {
-        let begin = self.device.base_of(self.begin());
-        self.delta.words() + self.runs().iter().map(|run| run.live_words(begin)).sum::<u64>()
     }
 
     /// Words of a segment, as a power of two: no page is shorter.

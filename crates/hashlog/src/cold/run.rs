@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use firn_engine::{Error, ErrorKind, Location, Result};
 use firn_format::file_name::cold_run;
@@ -19,8 +18,6 @@ pub(crate) struct Run {
     header: RunHeader,
     file: Arc<dyn ReadFile>,
     tail: RunTail,
-    /// Words of records that took the place of records of this run since it is there.
-    superseded: AtomicU64,
 }
 
 /// The page of each run that was read last, for lookups in the order of hashes.
@@ -52,7 +49,7 @@ impl Run {
         let mut tail = vec![0; header.tail_bytes as usize];
         file.read_at(header.tail_at(), &mut tail).map_err(from_storage)?;
         let tail = RunTail::decode(&header, &tail).map_err(|error| from_format(&name, error))?;
-        Ok(Self { header, file, tail, superseded: AtomicU64::new(0) })
+        Ok(Self { header, file, tail })
     }
 
     pub(crate) fn number(&self) -> u64 {
@@ -125,17 +122,9 @@ impl Run {
         self.header.pages()
     }
 
-    /// Words of records that are the newest of their order, as far as is known: in the run, in
-    /// segments from `begin` on, and since it is there.
-    pub(super) fn live_words(&self, begin: u64) -> u64 {
-        let segments = self.tail.segments.iter().filter(|(base, _)| *base >= begin);
-        let words: u64 = segments.map(|(_, words)| words).sum();
-        words.saturating_sub(self.superseded.load(Ordering::Relaxed))
-    }
-
-    /// Notes that a newer run has a record of so many words with an order that this one has.
-    pub(super) fn supersede(&self, words: u64) {
-        self.superseded.fetch_add(words, Ordering::Relaxed);
+    /// Words of records in segments from `begin` on that are the newest of their order in the run.
+    pub(super) fn words_from(&self, begin: u64) -> u64 {
+        self.tail.segments.iter().filter(|(base, _)| *base >= begin).map(|(_, words)| words).sum()
     }
 
     pub(super) fn memory_bytes(&self) -> u64 {

@@ -4,10 +4,7 @@
 //! |---|---|
 //! | it, a value | appended again |
 //! | it, a tombstone, expired, dropped, or one that a filter drops | left: nothing older counts |
-//! | a newer one | left |
-//!
-//! What the log has of a key is not asked for: a record that is older than one there is left when
-//! that one has come to the cold log itself.
+//! | a newer one, or the log has a value or a tombstone | left |
 
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
@@ -71,6 +68,7 @@ impl Round {
     fn take(&mut self, mover: &mut Mover<'_>, records: &mut Vec<(u64, DeviceRecord)>) -> Result<()> {
         let cold = &mover.database.store.cold;
         let order = |record: &DeviceRecord| Key::new(record.keyspace(), record.key()).hash.order();
+        mover.ask_for_newer(records);
         // Of one order the oldest first: copies stay in their order.
         records.sort_by_cached_key(|(address, record)| (order(record), *address));
         let mut pages = Pages::default();
@@ -78,7 +76,8 @@ impl Round {
             let key = Key::new(record.keyspace(), record.key());
             let content = record.content();
             let newer = cold.newest_above(key.cold(), address, &mut pages)?;
-            let lives = newer.is_none() && mover.fate(key, &record)? == Fate::Lives;
+            let lives =
+                newer.is_none() && mover.fate(key, &record)? == Fate::Lives && !mover.is_overwritten(key)?;
             if lives {
                 let words = record.words();
                 if self.appender.is_full(cold, words) {

@@ -77,6 +77,7 @@ impl Compaction<'_> {
     pub(crate) fn do_due(&self) -> Result<()> {
         if self.due() == Due::Estimate {
             self.database.estimate_live_words();
+            self.database.estimate_cold_live_words()?;
         }
         let done = match self.due() {
             Due::Nothing | Due::Estimate => Ok(()),
@@ -103,9 +104,12 @@ impl Compaction<'_> {
         let cold_used = cold.end() - cold_compacted;
         let segment = self.database.device.end_of(compacted) - compacted;
         let cold_end = cold.device.end_of(cold_compacted);
-        if cold_end <= cold.end() && cold_used > SEGMENTS_MIN * segment && cold_used > max(cold.live_words())
-        {
-            return Due::Cold;
+        if cold_end <= cold.end() && cold_used > SEGMENTS_MIN * segment {
+            match self.database.estimated_cold_live_words() {
+                None => return Due::Estimate,
+                Some(live) if cold_used > max(live) => return Due::Cold,
+                Some(_) => {}
+            }
         }
         let end = self.database.device.end_of(compacted);
         let flushed = self.database.store.log.markers.flushed.load(Ordering::Acquire);
@@ -119,9 +123,9 @@ impl Compaction<'_> {
         if used <= SEGMENTS_MIN * segment {
             return Due::Nothing;
         }
-        match self.database.estimated_live_words() {
+        match self.database.estimated_words() {
             None => Due::Estimate,
-            Some(live) if used + cold_used > max(live + cold.live_words()) => Due::Log,
+            Some(live) if used + cold_used > max(live) => Due::Log,
             Some(_) => Due::Nothing,
         }
     }

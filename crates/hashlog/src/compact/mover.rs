@@ -235,6 +235,39 @@ impl<'a> Mover<'a> {
         Ok(if at == address { Standing::Newest(None) } else { Standing::Superseded })
     }
 
+    /// Has the system load what [`is_overwritten`](Self::is_overwritten) reads first.
+    pub(super) fn ask_for_newer(&mut self, records: &[(u64, DeviceRecord)]) {
+        for (_, record) in records {
+            let (store, _inside) = self.access.enter();
+            if let (_, Newest::OnDevice(first)) = store.find(Key::new(record.keyspace(), record.key())) {
+                self.database.device.will_read(first);
+            }
+        }
+    }
+
+    /// Whether the log has a value or a tombstone of `key` that was not copied: what the cold log
+    /// has of it is older, and counts no more.
+    pub(super) fn is_overwritten(&mut self, key: Key<'_>) -> Result<bool> {
+        // What lies before was copied, and is in chains all the same until it leaves the log.
+        let compacted = self.database.reclaim.progress().compacted;
+        let mut at = {
+            let (store, _inside) = self.access.enter();
+            match store.find(key).1 {
+                Newest::At(address, record) => return Ok(address >= compacted && !record.is_operand()),
+                Newest::OnDevice(first) => first,
+                Newest::Nowhere => return Ok(false),
+            }
+        };
+        while at >= compacted.max(1) {
+            let Some(record) = self.database.read_device(at)? else { return Ok(false) };
+            if record.is_of(key.keyspace, key.bytes) {
+                return Ok(!record.content().is_operand);
+            }
+            at = record.link().previous();
+        }
+        Ok(false)
+    }
+
     /// What becomes of a record that is the newest of `key`, and no operand.
     pub(super) fn fate(&self, key: Key<'_>, record: &DeviceRecord) -> Result<Fate> {
         let content = record.content();

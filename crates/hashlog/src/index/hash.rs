@@ -48,6 +48,11 @@ impl KeyHash {
         (first, first | ((1 << MIDDLE) - 1))
     }
 
+    /// A key with this order, as far as the index tells keys apart.
+    pub(crate) fn of_order(order: u64) -> Self {
+        Self::of((order >> (64 - SLOT_BITS)) as usize, Self::tag_of(order))
+    }
+
     /// The tag of keys with this order.
     pub(crate) fn tag_of(order: u64) -> u16 {
         (order >> (64 - SLOT_BITS - TAG_BITS)) as u16

@@ -8,7 +8,7 @@ use firn_engine::blocking::Blocking;
 use firn_engine::settings::MIB;
 use firn_engine::{
     BatchLimit, Change, Engine, ErrorKind, HashBatch, HashCursor, HashScan, HashStats, Hashed,
-    KEYSPACE_DEFAULT, Outcome, ReadAt, Rmw, RmwAnswer, Session, WriteOptions,
+    KEYSPACE_DEFAULT, KeyspaceSettings, Outcome, ReadAt, Rmw, RmwAnswer, Session, WriteOptions,
 };
 use firn_hashlog::{HashLog, Settings, verify};
 use firn_storage::backend::{Crash, Memory};
@@ -227,34 +227,34 @@ fn sums_of_cold_counters_are_exact() {
     assert!(scene.stats().cold.segment_count > 0, "some were cold: {:?}", scene.stats());
 }
 
-/// Cold keys that are overwritten again and again take the space of what lives.
+/// Cold keys that are overwritten again and again take the space of what lives: all of them in one
+/// order, or a third of them in another, so that the log has newer records of many cold ones.
 #[test]
 fn the_cold_log_gives_its_space_back() {
     const KEYS: u64 = 110_000;
     const ROUNDS: u64 = 6;
-    let scene = Scene::new(true);
-    let mut session = scene.session();
-    for round in 0..ROUNDS {
-        for key in 0..KEYS {
-            session
-                .put(KEYSPACE_DEFAULT, &key.to_le_bytes(), &value(key, round), WriteOptions::default())
-                .expect("put");
+    for (step, rounds) in [(1, ROUNDS), (3, 3 * ROUNDS)] {
+        let (scene, mut expected) = (Scene::new(true), BTreeMap::new());
+        let mut session = scene.session();
+        let mut put = |key: u64, round: u64| {
+            let value = value(key, round);
+            session.put(KEYSPACE_DEFAULT, &key.to_le_bytes(), &value, WriteOptions::default()).expect("put");
+            expected.insert(key, value);
+        };
+        (0..KEYS).for_each(|key| put(key, 0));
+        for round in 1..rounds {
+            (0..KEYS / step).for_each(|number| put(number * 7919 % (KEYS / step) * step, round));
         }
+        drop(session);
+        scene.database.flush().expect("flush");
+        scene.database.wait_idle().expect("idle");
+        scene.check(&expected, KEYS, "overwritten");
+        let files = scene.memory.list().expect("list");
+        let is_log = |name: &str| name.ends_with(".hybrid") || name.ends_with(".cold");
+        let bytes: u64 = files.iter().filter(|(name, _)| is_log(name)).map(|(_, bytes)| bytes).sum();
+        let live = KEYS * 112;
+        assert!(bytes < live / 2 * 3 + MIB, "step {step}: {bytes} bytes for {live}: {files:?}");
     }
-    drop(session);
-    scene.database.flush().expect("flush");
-    scene.database.wait_idle().expect("idle");
-    let expected: BTreeMap<u64, Vec<u8>> = (0..KEYS).map(|key| (key, value(key, ROUNDS - 1))).collect();
-    scene.check(&expected, KEYS, "overwritten");
-    let files = scene.memory.list().expect("list");
-    let bytes: u64 = files
-        .iter()
-        .filter(|(name, _)| name.ends_with(".hybrid") || name.ends_with(".cold"))
-        .map(|(_, bytes)| bytes)
-        .sum();
-    let live = KEYS * 112;
-    // A cold record counts as living until the newer one of its key is cold, too.
-    assert!(bytes < live / 4 * 9 + 8 * MIB, "{bytes} bytes for {live}: {files:?}");
 }
 
 /// A byte of a run or of a cold segment that changed is named by a verification. Readers get the
@@ -398,5 +398,46 @@ fn cold_records_that_go_before_a_run_has_them_take_no_memory() {
         settle(&mut session, round);
         let stats = database.stats().hash.expect("of this engine");
         assert!(stats.cold.memory_bytes <= 32 * 41, "round {round} has at most 41 keys: {stats:?}");
+    }
+}
+
+/// What expires, or whose keyspace is dropped, after it has become cold gives its space back, also
+/// what was cold before an opening.
+#[test]
+fn cold_keys_that_expire_or_are_dropped_give_their_space_back() {
+    const KEYS: u64 = 150_000;
+    for (is_dropped, is_reopened) in [(false, false), (false, true), (true, true)] {
+        let mut scene = Scene::new(true);
+        let keyspace = scene.database.create_keyspace("leaves", KeyspaceSettings::default()).expect("create");
+        let mut session = scene.session();
+        let options =
+            WriteOptions { expires_at_ms: if is_dropped { 0 } else { 2_000_000 }, ..WriteOptions::default() };
+        for key in 0..KEYS {
+            session.put(keyspace, &key.to_le_bytes(), &value(key, 0), options).expect("put");
+        }
+        drop(session);
+        scene.database.flush().expect("flush");
+        scene.database.wait_idle().expect("idle");
+        let cold = |scene: &Scene| scene.stats().cold.segment_bytes;
+        let before = cold(&scene);
+        if is_reopened {
+            scene = scene.reopened();
+        }
+        match is_dropped {
+            true => scene.database.drop_keyspace(keyspace).expect("drop"),
+            false => scene.clock.advance(Duration::from_secs(3600)),
+        }
+        // A little is written, as it goes on anywhere.
+        let mut session = scene.session();
+        for key in 0..1000u64 {
+            let put =
+                session.put(KEYSPACE_DEFAULT, &key.to_le_bytes(), &value(key, 0), WriteOptions::default());
+            put.expect("put");
+        }
+        drop(session);
+        scene.database.flush().expect("flush");
+        scene.database.wait_idle().expect("idle");
+        let after = cold(&scene);
+        assert!(before > 4 * MIB && after <= 3 * MIB, "{before} bytes were cold, {after} are: {is_reopened}");
     }
 }

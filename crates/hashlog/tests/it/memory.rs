@@ -103,9 +103,9 @@ fn the_log_has_what_the_index_does_not_take() {
 #[test]
 fn writers_that_wait_for_compaction_are_counted() {
     let settings = Settings::for_memory(MEMORY_BYTES);
-    let mut scene = Scene::with(settings.with_engine(|hash| hash.index_bytes_max = 2 * MIB));
+    let mut scene = Scene::with(settings.with_engine(|hash| hash.index_bytes_max = 4 * MIB));
     assert_eq!(scene.database.stats().stop_us_total, 0);
-    (0..400_000).for_each(|key| scene.put(key, 8));
+    (0..600_000).for_each(|key| scene.put(key, 8));
     let stats = scene.at_rest();
     assert!(stats.stop_us_total > 0, "{stats:?}");
     assert!(
