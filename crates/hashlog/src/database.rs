@@ -155,7 +155,10 @@ impl Database {
             }
             return Ok(());
         }
-        self.wait_until(&[Kind::Flush], want, || self.store.log.tail.limit() >= beyond)
+        let has_room = || self.store.log.tail.limit() >= beyond;
+        // A flush that was under way when another work failed for good clears its trouble.
+        self.wait_until(&[Kind::Flush], want, || has_room() || self.check_writes().is_err())?;
+        if has_room() { Ok(()) } else { self.check_writes() }
     }
 
     /// Waits until background work of `kinds`, which is woken, has made it so; `want` is called

@@ -90,8 +90,8 @@ impl Database {
         Ok(())
     }
 
-    /// Words for which those of `records` stand that have expired or whose keyspace was dropped. What
-    /// cannot be read is not one of them.
+    /// Words for which those of `records` stand that have expired or whose keyspace was dropped.
+    /// What cannot be read is not one of them.
     fn dead_words_of(&self, records: &[(ColdPlace, u64)]) -> u64 {
         let wanted = |place: &ColdPlace| Wanted::Cold(ColdWanted::Record(place.address(), place.words()));
         let wanted: Vec<Wanted> = records.iter().map(|(place, _)| wanted(place)).collect();

@@ -65,7 +65,7 @@ pub(super) struct Mover<'a> {
     pub(super) database: &'a Database,
     access: &'a mut Access,
     appender: Appender,
-    /// Records of the log whose copies are in the appender.
+    /// Records of the log whose copies are in the appender, or that need none.
     moved: Vec<(KeyHash, u64)>,
     /// Values that lie alone, and only dead records lead to.
     values: Vec<u64>,
@@ -175,7 +175,8 @@ impl<'a> Mover<'a> {
         if is_there && (self.database.store.cold.may_have(order) || self.appender.has(order)) {
             return self.append(address, key, &tombstone_of(key));
         }
-        self.let_go(key.hash, address);
+        // Other keys' records below it in the chain may be in the appender still.
+        self.moved.push((key.hash, address));
         Ok(())
     }
 

@@ -6,7 +6,7 @@
 //! | in memory, mutable | made a tombstone in place |
 //! | in memory, read-only or sealed | a new record, a tombstone |
 //! | on the device | the same; nothing is read |
-//! | nowhere in the log, perhaps in the cold log | the same |
+//! | nowhere in the log, perhaps in the cold log or a copy | the same |
 //! | nowhere | nothing |
 
 use super::{Attempt, Key, Newest, Store, tombstone_of};
@@ -22,7 +22,13 @@ impl Store {
         let (found, newest) = self.find(key);
         let tombstone = tombstone_of(key);
         match newest {
-            Newest::Nowhere if !self.cold.may_have(key.hash.order()) => return Attempt::Done(()),
+            // A copy may be of a record that a filter has dropped since.
+            Newest::Nowhere
+                if !self.cold.may_have(key.hash.order())
+                    && !found.is_some_and(|(_, entry)| entry.is_copy()) =>
+            {
+                return Attempt::Done(());
+            }
             Newest::At(address, record) => {
                 if let Some(latched) = record.latch() {
                     if latched.content().is_tombstone {

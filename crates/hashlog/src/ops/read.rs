@@ -40,7 +40,11 @@ impl Store {
                 let content = copy.read(out);
                 copy.mark();
                 let top = copy.link().previous();
-                let seen = if top == 0 { Seen::Absent { moves } } else { Seen::Below { top } };
+                // What the copy was made of may have left the log meanwhile, and the chain not.
+                let seen = match self.walk(key, top, u64::MAX) {
+                    Newest::Nowhere => Seen::Absent { moves },
+                    _ => Seen::Below { top },
+                };
                 return Attempt::Done((Some(content), seen));
             }
         }
