@@ -18,6 +18,7 @@ mod storage;
 mod verify;
 mod stats;
 mod openings;
+mod chains;
 mod pitfalls;
 mod room;
 mod scans;
