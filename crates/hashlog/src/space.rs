@@ -59,11 +59,12 @@ impl Database {
             return Some(0);
         }
         let estimate = (*self.reclaim.cold_estimate())?;
-        let has_grown = |end: u64, before: u64, begin: u64| end.saturating_sub(before) > (end - begin) / PART;
+        // What was written since may have taken the place of as much.
+        let (end, (log_end, cold_end)) = (cold.end(), estimate.ends);
+        let written = log.tail.next().saturating_sub(log_end) + end.saturating_sub(cold_end);
         let holds = estimate.made_at == self.now_of_estimates()
             && estimate.compacted == self.reclaim.cold_progress().compacted
-            && !has_grown(log.tail.next(), estimate.ends.0, log.begin())
-            && !has_grown(cold.end(), estimate.ends.1, cold.begin());
+            && written <= (end - cold.begin()) / PART;
         holds.then_some(estimate.live)
     }
 
@@ -76,9 +77,14 @@ impl Database {
         if self.estimated_cold_live_words().is_some() {
             return Ok(());
         }
-        let Some(mut access) = Access::new(&self.store) else { return Ok(()) };
         let (log, cold, made_at) = (&self.store.log, &self.store.cold, self.now_of_estimates());
         let (ends, compacted) = ((log.tail.next(), cold.end()), self.reclaim.cold_progress().compacted);
+        let Some(mut access) = Access::new(&self.store) else {
+            // No thread more can look: all lives, until the next estimate.
+            *self.reclaim.cold_estimate() =
+                Some(ColdEstimate { live: ends.1 - compacted, ends, compacted, made_at });
+            return Ok(());
+        };
         let log_compacted = self.reclaim.progress().compacted.max(1);
         let living = cold.living(compacted, &mut |order| {
             let (store, _inside) = access.enter();

@@ -1,8 +1,8 @@
 //! How much of the cold log lives: an estimate by samples.
 //!
 //! ```text
-//!   runs  ─► some pages of each, read together ─► entries ─┐ the newest of their orders, not yet
-//!   delta ─► some parts of it ────────────────► entries ─┴─► compacted, not overwritten in the log
+//!   runs  ─► some pages of each ─► entries ─┐
+//!   delta ─► some parts of it ───► entries ─┴─► the newest, not compacted, not overwritten
 //!   words that live of a run: its words × the share of those that were looked at
 //!   some records of those ─► the caller sees which of them have expired or were dropped
 //! ```
@@ -72,8 +72,7 @@ impl Looked {
 }
 
 impl Cold {
-    /// What lives, by an estimate; all before `compacted` was copied. Reads some
-    /// pages of each run.
+    /// What lives, by an estimate; all before `compacted` was copied. Reads some pages of each run.
     ///
     /// `is_overwritten` says whether the log has a record of an order.
     ///
@@ -112,10 +111,10 @@ impl Cold {
         let mut of_runs: Vec<Looked> = runs.iter().map(|_| Looked::default()).collect();
         for ((index, page, range), result) in ranges.into_iter().zip(results) {
             result.map_err(from_storage)?;
-            let mut older = None;
+            let mut before = None;
             for entry in runs[index].opened(page, range.bytes)?.entries() {
                 // Of one order the newest comes first.
-                let is_newest = older.replace(entry.order) != Some(entry.order);
+                let is_newest = before.replace(entry.order) != Some(entry.order);
                 let address = entry.place.address();
                 if address >= begin {
                     let lives = is_newest

@@ -31,7 +31,7 @@ pub(crate) struct Markers {
     pub(super) read_only: AtomicU64,
     /// Memory below has been given to new pages.
     freed: Mutex<u64>,
-    /// Why pages do not get to the device, if they do not.
+    /// What keeps work of a kind from being done, if anything does.
     troubles: Mutex<BTreeMap<Kind, Error>>,
     /// Told when a marker has moved or there is trouble.
     moved: Condvar,
