@@ -44,8 +44,28 @@ pub(crate) struct GrowthCounts {
     pub(crate) waits: Waits,
 }
 
-/// Words for each slot: the old run, the next of its buckets to split, and how many are split.
+/// Words for each slot: the old run, a [`Turn`], and how many of its buckets are split.
 const WORDS: usize = 3;
+
+/// The next bucket of the old run to split, and the run that grows, by its first bucket: a thread
+/// that a growth has left behind takes no turn of the one after it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Turn(u64);
+
+impl Turn {
+    /// Bits of the number of a bucket of the old run, or of their count.
+    const BITS: u32 = SIZE_MAX;
+
+    fn new(run: Run, index: u64) -> Self {
+        Self(run.first() << Self::BITS | index)
+    }
+
+    /// The bucket to split next, while `run` is what grows and has one.
+    fn of(self, run: Run) -> Option<u64> {
+        let index = self.0 & ((1 << Self::BITS) - 1);
+        (self == Self::new(run, index) && index < 1 << (run.size() - 1)).then_some(index)
+    }
+}
 
 impl Growth {
     pub(super) fn new(waits: Waits) -> io::Result<Self> {
@@ -71,7 +91,7 @@ impl Index {
     /// or goes on with it.
     pub(super) fn grow_if_full(&self, slot: usize, run: Run, entries: u64, buckets: &Source<'_>) {
         if run.is_growing() {
-            self.split_next(slot, run);
+            let _has_split = self.split_next(slot, run);
         } else if entries > entries_max(slot, run.size()) && run.size() < SIZE_MAX {
             self.growth.counts.waits.during(|| self.begin_growth(slot, run, buckets));
         }
@@ -82,9 +102,7 @@ impl Index {
     pub(crate) fn finish_growth(&self, slot: usize) {
         let run = self.run(slot);
         if run.is_growing() {
-            while self.growth.next(slot).load(Ordering::Relaxed) < 1 << (run.size() - 1) {
-                self.split_next(slot, run);
-            }
+            while self.split_next(slot, run) {}
         }
     }
 
@@ -104,23 +122,24 @@ impl Index {
         }
         let Some(first) = buckets.take_run(run.size() + 1) else { return };
         self.growth.old(slot).store(run.0, Ordering::Relaxed);
-        self.growth.next(slot).store(0, Ordering::Relaxed);
+        self.growth.next(slot).store(Turn::new(Run::new(first, run.size() + 1), 0).0, Ordering::Relaxed);
         self.growth.split(slot).store(0, Ordering::Relaxed);
         let grown = Run::new(first, run.size() + 1).0 | Run::GROWING;
         self.directory.word(slot).store(grown, Ordering::Release);
         self.growth.counts.begun.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
     }
 
-    /// Splits one bucket that no operation has come to yet.
-    fn split_next(&self, slot: usize, run: Run) {
-        let old_count = 1 << (run.size() - 1);
+    /// Splits one bucket that no operation has come to yet; `false` if none is left.
+    pub(super) fn split_next(&self, slot: usize, run: Run) -> bool {
         let next = self.growth.next(slot);
-        if next.load(Ordering::Relaxed) < old_count {
-            let index = next.fetch_add(1, Ordering::Relaxed);
-            if index < old_count {
-                self.split(slot, run, index);
-            }
+        let taken = next.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |word| {
+            Turn(word).of(run).map(|index| Turn::new(run, index + 1).0)
+        });
+        let index = taken.ok().and_then(|word| Turn(word).of(run));
+        if let Some(index) = index {
+            self.split(slot, run, index);
         }
+        index.is_some()
     }
 
     /// Splits bucket `index` of the old run, or waits until another thread has.

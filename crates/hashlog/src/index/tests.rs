@@ -110,3 +110,26 @@ fn an_index_takes_no_more_than_it_may() {
     assert!(index.bytes() <= most, "{} of {most} bytes", index.bytes());
     assert!(index.promise(1).is_none() && entries > 500, "{entries} entries");
 }
+
+/// A thread that goes on with a growth which has ended takes nothing of the next one.
+#[test]
+fn a_growth_is_not_held_up_by_a_thread_that_the_one_before_left_behind() {
+    const SLOT: usize = 5;
+    let index = Index::new(4096, Epochs::new(None), Waits::timed_by(None)).expect("memory");
+    let mut number = 0;
+    let mut insert_until = |is_so: &dyn Fn(Run) -> bool| {
+        while !is_so(index.run(SLOT)) {
+            assert!(matches!(index.insert(key(SLOT, number), 8), Inserted::New));
+            number += 1;
+        }
+        index.run(SLOT)
+    };
+    let left_behind = insert_until(&Run::is_growing);
+    let next = insert_until(&|run| run.is_growing() && run.first() != left_behind.first());
+    for _ in 0..3 {
+        assert!(!index.split_next(SLOT, left_behind));
+    }
+    index.finish_growth(SLOT);
+    let run = index.run(SLOT);
+    assert!(!run.is_growing() && run.size() == next.size(), "a bucket was left out: {run:?}");
+}
