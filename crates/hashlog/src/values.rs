@@ -196,8 +196,11 @@ impl Values {
 
     /// Takes over the values that redo logs and the log on the device refer to, and removes all
     /// others here. Those of redo logs may not be synced, nor sent. Answers the rest of those that
-    /// are here: a checkpoint has them.
+    /// are here: a checkpoint has them. The number of a value that is gone is not given again while
+    /// a dead record has it: compaction removes the values of dead records.
     pub(crate) fn recover(&self, of_redo: &BTreeSet<u64>, of_log: &BTreeSet<u64>) -> Result<BTreeSet<u64>> {
+        let greatest = of_redo.last().max(of_log.last());
+        self.next.fetch_max(greatest.map_or(0, |number| number + 1), Ordering::Relaxed);
         let mut checkpointed = BTreeSet::new();
         for number in numbers(&self.storage)? {
             if of_redo.contains(&number) {

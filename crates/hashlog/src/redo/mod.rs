@@ -168,15 +168,8 @@ impl Redo {
     pub(crate) fn sync(&self) -> Result<()> {
         let _turn = lock(&self.syncing);
         self.catch_up()?;
-        loop {
-            let Some(mut ended) = lock(&self.ended).pop() else { break };
-            // Before it is synced, since a full disk is no end, and a failed sync is.
-            if let Err(error) = ended.hand_over() {
-                lock(&self.ended).push(ended);
-                return Err(error);
-            }
-            ended.to.sync().map_err(|error| self.fail(error))?;
-        }
+        // Earlier entries first.
+        self.sync_ended()?;
         for file in &self.files {
             let to = {
                 let mut file = lock(&file.0);
@@ -187,7 +180,21 @@ impl Redo {
                 to.sync().map_err(|error| self.fail(error))?;
             }
         }
+        // A turn amid this has put files there whose entries are older than it.
+        self.sync_ended()?;
         self.failure.get().map_or(Ok(()), |failure| Err(failure.clone()))
+    }
+
+    fn sync_ended(&self) -> Result<()> {
+        loop {
+            let Some(mut ended) = lock(&self.ended).pop() else { return Ok(()) };
+            // Before it is synced, since a full disk is no end, and a failed sync is.
+            if let Err(error) = ended.hand_over() {
+                lock(&self.ended).push(ended);
+                return Err(error);
+            }
+            ended.to.sync().map_err(|error| self.fail(error))?;
+        }
     }
 
     fn fail(&self, error: firn_storage::Error) -> Error {
@@ -214,10 +221,12 @@ impl Redo {
         self.files.iter().try_for_each(|file| lock(&file.0).end_entries())?;
         let next = lock(&self.next).take();
         let next = next.ok_or_else(|| Error::bug("redo logs that were not prepared"))?;
+        // A sync finds each file in one place or the other.
+        let mut ended = lock(&self.ended);
         for (file, next) in self.files.iter().zip(next.0) {
-            let ended = std::mem::replace(&mut *lock(&file.0), next);
-            lock(&self.ended).push(ended);
+            ended.push(std::mem::replace(&mut *lock(&file.0), next));
         }
+        drop(ended);
         self.turned_bytes.store(self.bytes(), Ordering::Relaxed);
         Ok(())
     }

@@ -313,3 +313,32 @@ fn a_value_stays_whose_record_is_compacted_twice() {
     assert!(get(&mut session, KEYSPACE_DEFAULT, b"long") == Some(long));
     assert!(!scene.memory.list().expect("list").iter().any(|(name, _)| name == "0000000000000000.hybrid"));
 }
+
+/// The value of a dead record is gone, and its number stays that record's until compaction has met
+/// it: a value that came later is another one.
+#[test]
+fn a_value_stays_whose_number_a_dead_record_might_have() {
+    let mut scene = Scene::new(false);
+    let long = |byte: u8| vec![byte; 200_000];
+    let put_long = |scene: &Scene, key: &[u8], byte| {
+        let written = scene.session().put(KEYSPACE_DEFAULT, key, &long(byte), WriteOptions::default());
+        written.expect("put");
+    };
+    put_long(&scene, b"dead", 1);
+    scene.session().delete(KEYSPACE_DEFAULT, b"dead", WriteOptions::default()).expect("delete");
+    scene.database.flush().expect("flush");
+    assert_eq!(scene.bytes(".value"), 0, "it is gone");
+    scene = scene.reopened();
+    put_long(&scene, b"later", 2);
+    scene.database.flush().expect("flush");
+    // The log is written over until the dead record is compacted, and its segment gone.
+    let mut session = scene.session();
+    for round in 0..20 {
+        (0..3000).for_each(|key| put(&mut session, key, round));
+        scene.settle();
+    }
+    let stats = scene.database.stats().hash.expect("of this engine");
+    assert!(stats.compaction_read_bytes_total > 4 * MIB, "{stats:?}");
+    let found = get(&mut session, KEYSPACE_DEFAULT, b"later");
+    assert!(found == Some(long(2)), "{:?}", found.map(|value| value.len()));
+}

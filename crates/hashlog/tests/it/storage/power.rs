@@ -1,12 +1,13 @@
 //! Power is lost, or the process killed, at every operation of the storage.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use firn_engine::blocking::Blocking;
 use firn_engine::{Durability, Engine, ErrorKind, KEYSPACE_DEFAULT, ReadAt, WriteOptions};
+use firn_hashlog::HashLog;
 use firn_storage::backend::{Crash, Effect, Fault, Faulty, Memory, Operation, When};
-use firn_storage::{ManualClock, SystemClock};
+use firn_storage::{Clock, ManualClock, SystemClock};
 
 use crate::script::{Run, Step, churned, steps};
 use crate::support::{open, tiny};
@@ -129,6 +130,59 @@ fn a_write_at_disk_amid_a_checkpoint_survives() {
         for key in [&b"before"[..], b"amid"] {
             let found = session.get(ReadAt::Latest, KEYSPACE_DEFAULT, key).expect("get");
             assert!(found.is_some(), "seed {seed}: {:?}", key.escape_ascii().to_string());
+        }
+    }
+}
+
+/// A clock that has a checkpoint begun when a delay is slept on it, which ends for want of room.
+#[derive(Debug, Default)]
+struct Checkpointing(Mutex<Weak<HashLog>>);
+
+impl Clock for Checkpointing {
+    fn now(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    fn unix_ms(&self) -> u64 {
+        1
+    }
+
+    fn sleep(&self, _time: Duration) {
+        let hash = std::mem::take(&mut *self.0.lock().expect("no panic")).upgrade();
+        hash.expect("one delay").flush().expect_err("no room");
+    }
+}
+
+/// The redo logs turn between the syncs of two of their files: what the second one had before
+/// survives.
+#[test]
+fn a_sync_amid_which_a_checkpoint_begins_has_all_that_was_written_before() {
+    let process = WriteOptions { durability: Some(Durability::Process), expires_at_ms: 0 };
+    for seed in 0..8 {
+        let (memory, clock) = (Memory::new(), Arc::new(Checkpointing::default()));
+        let faulty = Faulty::with_clock(Arc::new(memory.clone()), clock.clone());
+        let hash = open(Arc::new(faulty.clone()), clock.clone(), false, tiny()).expect("open");
+        // One after the other in each of the files.
+        let mut sessions: Vec<_> = (0..8).map(|_| Blocking::new(hash.session())).collect();
+        for (number, session) in sessions.iter_mut().enumerate() {
+            session.put(KEYSPACE_DEFAULT, &[number as u8], b"1", process).expect("put");
+        }
+        *clock.0.lock().expect("no panic") = Arc::downgrade(&hash);
+        let inject = |on, file: &str, when, effect| {
+            faulty.inject(Fault { on, file: file.to_owned(), when, effect });
+        };
+        let full = Effect::Fail(firn_storage::ErrorKind::Full);
+        inject(Operation::Create, "*.hybrid", When::Always { after: 0 }, full);
+        let delay = Effect::Delay(Duration::from_millis(1));
+        inject(Operation::Sync, "*.redo", When::Once { after: 0 }, delay);
+        hash.sync().expect("synced");
+        assert!(clock.0.lock().expect("no panic").upgrade().is_none(), "a checkpoint began meanwhile");
+        let left = memory.crash(Crash::PowerLoss { seed });
+        let hash = open(Arc::new(left), Arc::new(ManualClock::new(1)), false, tiny()).expect("open again");
+        let mut session = Blocking::new(hash.session());
+        for key in 0..8 {
+            let found = session.get(ReadAt::Latest, KEYSPACE_DEFAULT, &[key]).expect("get");
+            assert!(found.is_some(), "seed {seed}: key {key}");
         }
     }
 }
