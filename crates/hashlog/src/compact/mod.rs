@@ -1,13 +1,15 @@
-//! Compaction: the log's oldest segment goes, and what lives in it is copied to the cold log.
+//! Compaction: the log's oldest segment goes, and what lives in it is copied to the cold log; to
+//! the log's own end where memory has all of the log.
 //!
 //! ```text
-//!   oldest segment ─► each record: is it its key's newest? ─► copied to the cold log
+//!   oldest segment ─► each record: is it its key's newest? ─► copied to the cold log, or the end
 //!   ─► a checkpoint has the copies on the device, and says where the log begins from then on
 //!   ─► readers begin there ─► the segment's file goes
 //! ```
 //! | newest record of the key | what becomes of an older one at the log's beginning |
 //! |---|---|
 //! | it, a value | copied to the cold log; its entry goes, if it was the chain's only record |
+//! | the same, and memory has all of the log | copied to the log's end |
 //! | it, a tombstone, expired, or dropped | a tombstone in the cold log, where that may have the key |
 //! | it, a value that a filter drops | left; a tombstone is its key's newest |
 //! | a newer one | left |
@@ -162,7 +164,10 @@ impl Compaction<'_> {
         let from = self.database.reclaim.progress().compacted;
         let end = self.database.device.end_of(from);
         self.database.store.cold.begin_move();
-        let mut mover = Mover::new(self.database, &mut access);
+        let mut mover = match self.stays(from) {
+            true => Mover::keeping(self.database, &mut access),
+            false => Mover::new(self.database, &mut access),
+        };
         let page_bits = self.database.store.log.tail.page_words().ilog2();
         let (mut records, mut bytes) = (Vec::with_capacity(RECORDS), 0);
         self.database.device.scan((from, end), page_bits, &mut |address, record| {
@@ -185,6 +190,18 @@ impl Compaction<'_> {
         let wanted = self.database.reclaim.wants_entries.swap(false, Ordering::Relaxed);
         self.shrink_index(wanted || self.index_has_little_left());
         Ok(())
+    }
+
+    /// Whether what lives of the segment at `from` stays in the log: where memory has all of it, and
+    /// has room for the copies until a checkpoint lets go of what they were made of, nothing is
+    /// gained by moving the oldest records to the device.
+    fn stays(&self, from: u64) -> bool {
+        let log = &self.database.store.log;
+        let segment = self.database.device.end_of(from) - from;
+        let left = self.database.estimated_live_words().unwrap_or(0) / LEFT_PART;
+        let used = log.tail.next() - log.begin();
+        let is_in_memory = from >= log.head() && used + left + SEGMENTS_MIN * segment <= log.capacity();
+        is_in_memory && !self.wants_entries()
     }
 
     /// A close does not wait for a whole segment.

@@ -65,6 +65,8 @@ pub(super) struct Mover<'a> {
     pub(super) database: &'a Database,
     access: &'a mut Access,
     appender: Appender,
+    /// Records stay in the log: they are copied to its end.
+    stay: bool,
     /// Records of the log whose copies are in the appender, or that need none.
     moved: Vec<(KeyHash, u64)>,
     /// Values that lie alone, and only dead records lead to.
@@ -74,9 +76,15 @@ pub(super) struct Mover<'a> {
 }
 
 impl<'a> Mover<'a> {
+    /// That moves records to the cold log.
     pub(super) fn new(database: &'a Database, access: &'a mut Access) -> Self {
         let appender = Appender::new(&database.store.cold);
-        Self { database, access, appender, moved: Vec::new(), values: Vec::new(), copied: 0 }
+        Self { database, access, appender, stay: false, moved: Vec::new(), values: Vec::new(), copied: 0 }
+    }
+
+    /// That copies records to the end of the log, apart from those that operands apply to.
+    pub(super) fn keeping(database: &'a Database, access: &'a mut Access) -> Self {
+        Self { stay: true, ..Self::new(database, access) }
     }
 
     /// Ends the move; answers values that only dead records lead to, and how many words were
@@ -133,6 +141,11 @@ impl<'a> Mover<'a> {
                     Standing::Newest(_) if content.is_operand && is_there => Next::History,
                     Standing::Newest(found) => match fate {
                         None => Next::Judge,
+                        Some(Fate::Lives) if self.stay => {
+                            let parts = copied_parts(key, record);
+                            let copied = Became::Copied(parts.shape.words() as u64);
+                            put(store, key, found, &parts, copied)?
+                        }
                         Some(Fate::Lives) => Next::Move,
                         Some(Fate::Dies) => Next::Delete,
                         Some(Fate::Dropped) => put(store, key, found, &tombstone_of(key), Became::Dead)?,
@@ -161,11 +174,9 @@ impl<'a> Mover<'a> {
 
     /// Copies a record that is no operand to the cold log.
     fn move_to_cold(&mut self, address: u64, key: Key<'_>, record: &DeviceRecord) -> Result<Became> {
-        let content = record.content();
-        let parts = parts_of(key, record.value(), content.expires_at_ms);
-        let shape = Shape { is_reference: content.is_reference, ..parts.shape };
-        self.append(address, key, &Parts { shape, ..parts })?;
-        Ok(Became::Copied(shape.words() as u64))
+        let parts = copied_parts(key, record);
+        self.append(address, key, &parts)?;
+        Ok(Became::Copied(parts.shape.words() as u64))
     }
 
     /// Lets go of a record that says that its key has no value. What the cold log may have of the
@@ -374,7 +385,7 @@ impl<'a> Mover<'a> {
                 false => None,
             });
         }
-        let parts = |(piece, reference)| copied_parts(key, piece, reference);
+        let parts = |(piece, reference)| parts_of_piece(key, piece, reference);
         let all: Vec<Parts<'_>> = pieces.iter().copied().zip(&references).map(parts).collect();
         let words: u64 = all.iter().map(|parts| parts.shape.words() as u64).sum();
         if words > store.log.tail.page_words() {
@@ -414,8 +425,15 @@ fn put(store: &Store, key: Key<'_>, found: Found, parts: &Parts<'_>, became: Bec
     }
 }
 
+/// The parts of a copy of a `record` that is no operand and has a value.
+fn copied_parts<'a>(key: Key<'a>, record: &'a DeviceRecord) -> Parts<'a> {
+    let content = record.content();
+    let parts = parts_of(key, record.value(), content.expires_at_ms);
+    Parts { shape: Shape { is_reference: content.is_reference, ..parts.shape }, ..parts }
+}
+
 /// The parts of a copy of `piece`, whose value, if it lies alone, is where `reference` says.
-fn copied_parts<'a>(
+fn parts_of_piece<'a>(
     key: Key<'a>,
     piece: &'a Piece,
     reference: &'a Option<[u8; REFERENCE_BYTES]>,

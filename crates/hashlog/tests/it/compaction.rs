@@ -7,7 +7,7 @@ use firn_engine::blocking::Blocking;
 use firn_engine::conformance::{APPEND, FILTER_DROP};
 use firn_engine::settings::MIB;
 use firn_engine::{Engine, KEYSPACE_DEFAULT, KeyspaceId, KeyspaceSettings, ReadAt, Session, WriteOptions};
-use firn_hashlog::HashLog;
+use firn_hashlog::{HashLog, Settings};
 use firn_storage::backend::Memory;
 use firn_storage::{Clock, ManualClock, Storage};
 
@@ -110,6 +110,32 @@ fn many_keys_that_are_overwritten_take_little_space() {
 #[test]
 fn space_comes_back_without_threads() {
     overwritten(false, 5000, 20);
+}
+
+/// Where memory has room for all of the log, what is written over takes little space, and what is
+/// not is still in memory.
+#[test]
+fn what_fits_in_memory_stays_there() {
+    const KEYS: u64 = 20_000;
+    let settings = Settings { memory_bytes: 32 * MIB, ..tiny() };
+    let clock = Arc::new(ManualClock::new(1_000_000));
+    let database = open(Arc::new(Memory::new()), clock, true, settings).expect("open");
+    let mut session = Blocking::new(database.session());
+    (0..KEYS).for_each(|key| put(&mut session, key, 0));
+    for round in 1..10 {
+        (0..KEYS).step_by(2).for_each(|key| put(&mut session, key, round));
+        database.flush().expect("flush");
+        database.wait_idle().expect("idle");
+    }
+    let stats = database.stats().hash.expect("of this engine");
+    assert!(stats.compaction_copy_bytes_total > 2 * MIB, "{stats:?}");
+    assert_eq!(stats.cold.segment_count, 0, "{stats:?}");
+    assert!(stats.segment_bytes < KEYS * 240 * 3 / 2 + 4 * MIB, "{stats:?}");
+    for key in 0..KEYS {
+        let round = if key % 2 == 0 { 9 } else { 0 };
+        let found = get(&mut session, KEYSPACE_DEFAULT, &key.to_le_bytes());
+        assert!(found == Some(value(key, round)), "key {key} has {found:?}");
+    }
 }
 
 /// What was deleted, has expired or was dropped takes no space.

@@ -141,9 +141,10 @@ impl Run {
         Self { settings, ..self }
     }
 
-    /// The same with an index so small that what finds cold records soon goes to the device.
+    /// The same with less memory than the log takes, and an index so small that what finds cold
+    /// records soon goes to the device.
     pub(crate) fn with_few_entries(self) -> Self {
-        let settings = self.settings.with_engine(|hash| {
+        let settings = Settings { memory_bytes: 4 << 20, ..self.settings }.with_engine(|hash| {
             hash.index_bytes_max = 64 << 10;
             hash.read_cache_bytes = 0;
         });
@@ -234,8 +235,8 @@ impl Run {
         for number in 0..140_u8 {
             session.put(KEYSPACE_DEFAULT, &[251, number], &[number], options)?;
         }
-        for number in 0..30_u8 {
-            session.put(KEYSPACE_DEFAULT, &[250, number % 6], &[number; 120_000], options)?;
+        for number in 0..48_u8 {
+            session.put(KEYSPACE_DEFAULT, &[250, number % 24], &[number; 120_000], options)?;
             while number % 8 == 7 && hash.step()? {}
         }
         hash.flush()?;

@@ -95,7 +95,7 @@ fn what_was_promised_survives_a_cut_at_each_operation() {
 /// Also what was promised of keys that are cold by then, cut amid moves, spills and truncations.
 #[test]
 fn what_is_cold_survives_cuts() {
-    assert!(cuts(1..=4, 25, true) > 100);
+    assert!(cuts(1..=3, 42, true) > 100);
 }
 
 #[test]
