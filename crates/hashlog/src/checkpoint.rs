@@ -104,11 +104,15 @@ impl Database {
         self.store.cold.set_cut(cold_cut);
         self.counters.checkpointed.store(position.0, Ordering::Release);
         let cut_off = redo.remove_before(generation);
-        Compaction::of(self).truncate(removable)?;
-        Compaction::of(self).truncate_cold(cold_removable)?;
-        Compaction::of(self).remove_replaced_values(cut)?;
-        self.settle(&sent, needless)?;
-        cut_off?;
+        // The edit is made: each of these is done, whatever becomes of the others.
+        let settled = [
+            Compaction::of(self).truncate(removable),
+            Compaction::of(self).truncate_cold(cold_removable),
+            Compaction::of(self).remove_replaced_values(cut),
+            self.settle(&sent, needless),
+            cut_off,
+        ];
+        settled.into_iter().collect::<Result<()>>()?;
         self.counters.checkpoints.fetch_add(1, Ordering::Relaxed);
         Ok(position)
     }

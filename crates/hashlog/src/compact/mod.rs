@@ -220,16 +220,16 @@ impl Compaction<'_> {
             let _stopped = self.database.store.epochs.stop();
             self.database.store.log.begin_at(begin);
         }
-        self.database.device.remove_before(begin)?;
-        self.database.values.remove(removable.into_iter().flat_map(|left| left.values))
+        let removed = self.database.device.remove_before(begin);
+        removed.and(self.database.values.remove(removable.into_iter().flat_map(|left| left.values)))
     }
 
     /// As [`truncate`](Self::truncate), of the cold log.
     pub(crate) fn truncate_cold(&self, removable: Vec<Left>) -> Result<()> {
         let Some(begin) = removable.last().map(|left| left.end) else { return Ok(()) };
         self.database.store.cold.begin_at(begin);
-        self.database.store.cold.device.remove_before(begin)?;
-        self.database.values.remove(removable.into_iter().flat_map(|left| left.values))
+        let removed = self.database.store.cold.device.remove_before(begin);
+        removed.and(self.database.values.remove(removable.into_iter().flat_map(|left| left.values)))
     }
 
     /// Removes values whose records were replaced before `cut`, which a checkpoint has.

@@ -478,6 +478,51 @@ fn a_store_that_is_away_is_reported_and_what_was_written_goes_there_later() {
     compare(&hash, &model, "on a second machine");
 }
 
+/// Overwrites 20 keys, and takes a checkpoint of each mebibyte; answers the first error of those.
+fn overwrite(hash: &Arc<HashLog>, rounds: u8) -> Result<()> {
+    let mut first = Ok(());
+    for round in 0..rounds {
+        for key in 0..20_u8 {
+            session(hash).put(KEYSPACE_DEFAULT, &[202, key], &vec![key ^ round; 60_000], HERE)?;
+        }
+        while hash.step()? {}
+        first = first.and(hash.flush());
+    }
+    first
+}
+
+/// Extents on shared storage that no edit names: the next opening removes them.
+fn orphans(hash: Arc<HashLog>, shared: &Memory, dressed: &Arc<dyn Storage>) -> Vec<String> {
+    let extents = || {
+        let files = shared.list().expect("list").into_iter().map(|(name, _)| name);
+        files.filter(|name| matches!(parse(name), Some(FileName::Extent(_)))).collect::<Vec<_>>()
+    };
+    hash.close().expect("close");
+    drop(hash);
+    let before = extents();
+    assert!(!before.is_empty());
+    open(Arc::clone(dressed), Arc::new(ManualClock::new(1)), false, tiny()).expect("open again");
+    let after = extents();
+    before.into_iter().filter(|name| !after.contains(name)).collect()
+}
+
+#[test]
+fn a_local_segment_that_cannot_be_removed_leaves_no_extents_behind() {
+    let (shared, faulty) = (Memory::new(), Faulty::new(Arc::new(Memory::new())));
+    let dressed: Arc<dyn Storage> =
+        Arc::new(Divided::open(Arc::new(faulty.clone()), Arc::new(shared.clone()), 7).expect("both parts"));
+    let hash = open(Arc::clone(&dressed), Arc::new(ManualClock::new(1)), false, tiny()).expect("open");
+    overwrite(&hash, 4).expect("work");
+    let when = When::Always { after: 0 };
+    let effect = Effect::Fail(firn_storage::ErrorKind::Refused);
+    faulty.inject(Fault { on: Operation::Remove, file: "*.hybrid".to_owned(), when, effect });
+    let error = overwrite(&hash, 12).expect_err("a segment cannot be removed");
+    assert_eq!(error.kind(), ErrorKind::Retry, "{error:?}");
+    faulty.clear_faults();
+    overwrite(&hash, 2).expect("work");
+    assert_eq!(orphans(hash, &shared, &dressed), Vec::<String>::new());
+}
+
 #[test]
 fn an_opening_removes_what_lost_openings_have_left() {
     let (shared, mut model) = (Memory::new(), Model::new());
