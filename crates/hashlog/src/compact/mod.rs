@@ -192,8 +192,8 @@ impl Compaction<'_> {
         Ok(())
     }
 
-    /// Whether what lives of the segment at `from` stays in the log: where memory has all of it, and
-    /// has room for the copies until a checkpoint lets go of what they were made of, nothing is
+    /// Whether what lives of the segment at `from` stays in the log: where memory has all of it,
+    /// and room for the copies until a checkpoint lets go of what they were made of, nothing is
     /// gained by moving the oldest records to the device.
     fn stays(&self, from: u64) -> bool {
         let log = &self.database.store.log;
