@@ -225,6 +225,7 @@ impl Database {
     pub(crate) fn note_unlogged(&self) {
         if !self.counters.has_unlogged.load(Ordering::Relaxed) {
             self.counters.has_unlogged.store(true, Ordering::Relaxed);
+            self.store.has_unlogged.store(true, Ordering::Relaxed);
         }
     }
 

@@ -138,7 +138,19 @@ fn read(options: &HashOptions, owned: &Owned) -> Result<Read> {
     let values = Values::new(local, tier)?;
     let cache = ReadCache::new(division.copy_bytes_max()).map_err(no_memory)?;
     let (stripes, replaced_values) = (Stripes::new(), crate::sync::Mutex::default());
-    let store = Store { index, log, cache, division, cold, redo: None, epochs, stripes, replaced_values };
+    let has_unlogged = false.into();
+    let store = Store {
+        index,
+        log,
+        cache,
+        division,
+        cold,
+        redo: None,
+        has_unlogged,
+        epochs,
+        stripes,
+        replaced_values,
+    };
     let (storage, next_keyspace) = (Arc::clone(local), state.next_number);
     let begun = owned.begun();
     let rebuild = Rebuild { storage, store: Arc::new(store), device, values, begun, next_keyspace };

@@ -89,6 +89,18 @@ impl Values {
         }
     }
 
+    /// Removes the value that `reference` leads to, of a write that was not made. One that is being
+    /// sent stays, as do all after a crash: the next opening removes them.
+    pub(crate) fn forget(&self, reference: &[u8]) {
+        let Some(number) = number_of(reference) else { return };
+        if self.tier.is_some() {
+            let mut unsent = self.unsent.lock().unwrap_or_else(PoisonError::into_inner);
+            let Some(at) = unsent.iter().position(|unsent| *unsent == number) else { return };
+            unsent.swap_remove(at);
+        }
+        let _left = self.storage.remove(&file_name::value(number));
+    }
+
     /// A value is to be synced, and sent.
     fn note_written(&self, number: u64, file: Arc<dyn WriteFile>) {
         self.unsynced.lock().unwrap_or_else(PoisonError::into_inner).push(file);

@@ -74,6 +74,7 @@ impl Caller {
             if std::mem::take(&mut is_full) && !self.may_have_entries(records.len())?
                 || !self.has_room(&records)?
             {
+                forget_values(&database, &ready);
                 return Ok(None);
             }
             let _whole = database.moments.batches.read().unwrap_or_else(PoisonError::into_inner);
@@ -110,6 +111,7 @@ impl Caller {
             if std::mem::take(&mut is_full) && !self.may_have_entries(records.len())?
                 || !self.has_room(&records)?
             {
+                forget_values(&database, &ready);
                 return Ok(None);
             }
             let _held = database.store.stripes.hold(records.iter().map(|(key, _)| key.hash));
@@ -117,6 +119,7 @@ impl Caller {
             let (store, inside) = self.access.enter_stopped(&stopped);
             for (keyspace, key) in reads.keys() {
                 if store.is_newer(Key::new(keyspace.0, key), end) {
+                    forget_values(&database, &ready);
                     return Err(conflict());
                 }
             }
@@ -226,4 +229,11 @@ fn make(database: &Database, store: &Store, inside: &Inside<'_>, records: &[Reco
         logged.map_err(not_durable).inspect_err(|error| database.note_final(error))?;
     }
     Ok(Made::Whole(database.snapshots.next()))
+}
+
+/// Removes the values that lie alone of a batch that is not made.
+fn forget_values(database: &Database, ready: &[Ready<'_>]) {
+    ready.iter().filter_map(|ready| ready.reference.as_ref()).for_each(|reference| {
+        database.values.forget(reference);
+    });
 }

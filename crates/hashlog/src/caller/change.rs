@@ -44,9 +44,9 @@ impl Caller {
                 Change::Put(new) => Some(new),
                 Change::Delete => None,
             };
-            let reference;
+            let mut reference = None;
             let parts = match &new {
-                None if matches!(looked, Looked::Nothing) => {
+                None if matches!(looked, Looked::Nothing) && !self.access.may_find_unlogged() => {
                     self.database.store.catch_up()?;
                     return Ok(Some(self.database.snapshots.given()));
                 }
@@ -57,8 +57,8 @@ impl Caller {
                     if self.database.store.log.holds(&parts) {
                         parts
                     } else {
-                        reference = self.database.values.write(new)?;
-                        reference_of(key, &reference, expires_at_ms, false)
+                        let written = reference.insert(self.database.values.write(new)?);
+                        reference_of(key, written, expires_at_ms, false)
                     }
                 }
             };
@@ -72,12 +72,15 @@ impl Caller {
                     }
                     other => other,
                 })?;
+            if let (Tried::Done((position, ())), false) = (&tried, is_other) {
+                self.count_written(key.bytes.len() + new.as_ref().map_or(0, Vec::len));
+                return Ok(Some(*position));
+            }
+            if let Some(reference) = reference {
+                self.database.values.forget(&reference);
+            }
             match tried {
-                Tried::Done(_) if is_other => patience.wait(),
-                Tried::Done((position, ())) => {
-                    self.count_written(key.bytes.len() + new.as_ref().map_or(0, Vec::len));
-                    return Ok(Some(position));
-                }
+                Tried::Done(_) => patience.wait(),
                 Tried::OnDevice | Tried::MustWait => return Ok(None),
             }
         }

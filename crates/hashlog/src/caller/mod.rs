@@ -154,6 +154,10 @@ impl Caller {
     pub(crate) fn write(&mut self, op: &Op<'_>) -> Result<Option<Position>> {
         self.check(op)?;
         let key = Key::new(op.keyspace.0, op.key);
+        if !self.may_wait && !self.is_short(op.key, op.value.len() as u64) {
+            // Its value is a file.
+            return Ok(None);
+        }
         let tried = match op.kind {
             OpKind::Delete => self.attempt_write(|store, inside| store.delete(inside, key))?,
             OpKind::Merge => {

@@ -347,13 +347,12 @@ impl<'a> Mover<'a> {
 
     /// Gives `key` the merged value, if it still has what was `seen`.
     fn replace(&mut self, key: Key<'_>, seen: Seen, value: &[u8]) -> Result<Option<Became>> {
-        let reference;
+        let mut reference = None;
         let parts = parts_of(key, value, 0);
         let parts = if self.database.store.log.holds(&parts) {
             parts
         } else {
-            reference = self.database.values.write(value)?;
-            reference_of(key, &reference, 0, false)
+            reference_of(key, reference.insert(self.database.values.write(value)?), 0, false)
         };
         loop {
             let attempt = {
@@ -367,7 +366,10 @@ impl<'a> Mover<'a> {
                     self.database.wait_for_room(beyond)?;
                     continue;
                 }
-                Attempt::Again | Attempt::OnDevice | Attempt::IndexFull => Ok(None),
+                Attempt::Again | Attempt::OnDevice | Attempt::IndexFull => {
+                    forget(self.database, reference.iter());
+                    Ok(None)
+                }
                 Attempt::Failed(error) => Err(error),
             };
         }
@@ -399,6 +401,7 @@ impl<'a> Mover<'a> {
             let stopped = store.epochs.stop();
             let (store, _inside) = self.access.enter_stopped(&stopped);
             if !store.is_as_seen(key, history.seen) {
+                forget(self.database, references.iter().flatten());
                 return Ok(None);
             }
             if !store.log.has_room(words) {
@@ -413,6 +416,11 @@ impl<'a> Mover<'a> {
             return Ok(Some(Became::Dead));
         }
     }
+}
+
+/// Removes values that lie alone of records that were not made.
+fn forget<'r>(database: &Database, references: impl Iterator<Item = &'r [u8; REFERENCE_BYTES]>) {
+    references.for_each(|reference| database.values.forget(reference));
 }
 
 /// Puts a record in front of the chain that was `found`: then the older one `became` this.

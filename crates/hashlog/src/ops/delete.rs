@@ -2,7 +2,7 @@
 //!
 //! | newest record | outcome |
 //! |---|---|
-//! | in memory, a tombstone | nothing |
+//! | in memory, a tombstone | nothing; as another record, if it may not survive what this one has to |
 //! | in memory, mutable | made a tombstone in place |
 //! | in memory, read-only or sealed | a new record, a tombstone |
 //! | on the device | the same; nothing is read |
@@ -11,6 +11,7 @@
 
 use super::{Attempt, Key, Newest, Store, tombstone_of};
 use crate::epoch::Inside;
+use crate::sync::Ordering;
 
 impl Store {
     /// Removes `key`.
@@ -31,7 +32,7 @@ impl Store {
             }
             Newest::At(address, record) => {
                 if let Some(latched) = record.latch() {
-                    if latched.content().is_tombstone {
+                    if latched.content().is_tombstone && !self.may_be_unlogged(inside) {
                         return Attempt::Done(());
                     }
                     if address >= self.log.read_only() && latched.can_end() {
@@ -47,5 +48,11 @@ impl Store {
             Newest::OnDevice(_) | Newest::Nowhere => {}
         }
         self.publish(inside, key, (found, newest), &tombstone).map(|_| ())
+    }
+
+    /// Whether what a logged operation finds may be what the redo log does not know.
+    #[inline]
+    pub(crate) fn may_be_unlogged(&self, inside: &Inside<'_>) -> bool {
+        inside.writer.is_some() && self.has_unlogged.load(Ordering::Relaxed)
     }
 }

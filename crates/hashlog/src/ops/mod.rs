@@ -27,7 +27,7 @@ use crate::log::{Log, Parts, Record, Room};
 use crate::read_cache::ReadCache;
 use crate::redo::Redo;
 use crate::stripes::Stripes;
-use crate::sync::{Mutex, lock};
+use crate::sync::{AtomicBool, Mutex, lock};
 
 /// A key as the engine looks for it.
 #[derive(Clone, Copy, Debug)]
@@ -122,6 +122,8 @@ pub(crate) struct Store {
     pub(crate) cold: Cold,
     /// What makes a change survive the process; `None` where only checkpoints do.
     pub(crate) redo: Option<Redo>,
+    /// Writes were made that the redo log does not know: a tombstone may be one of them.
+    pub(crate) has_unlogged: AtomicBool,
     pub(crate) epochs: Arc<Epochs>,
     /// Held by batches while their records become visible one by one.
     pub(crate) stripes: Stripes,
@@ -401,6 +403,12 @@ impl Access {
     #[inline]
     pub(crate) fn set_logged(&mut self, is_logged: bool) {
         self.participant.is_logged = is_logged;
+    }
+
+    /// Whether what the next operation finds [may be unlogged](Store::may_be_unlogged).
+    pub(crate) fn may_find_unlogged(&mut self) -> bool {
+        let (store, inside) = self.enter();
+        store.may_be_unlogged(&inside)
     }
 
     /// Which writer of the redo log this is.

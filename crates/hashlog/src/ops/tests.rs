@@ -22,6 +22,7 @@ fn store() -> Store {
         redo: None,
         epochs,
         replaced_values: Mutex::default(),
+        has_unlogged: false.into(),
         stripes: Stripes::new(),
     }
 }

@@ -140,8 +140,10 @@ impl HashSession {
             }
             false => {
                 let reference = caller.database.values.write_from(&mut source)?;
-                source.end()?;
-                caller.database.check_writes()?;
+                if let Err(error) = source.end().and_then(|()| caller.database.check_writes()) {
+                    caller.database.values.forget(&reference);
+                    return Err(error);
+                }
                 caller.put_reference(keyspace, key, &reference, options.expires_at_ms)?
             }
         };

@@ -6,7 +6,10 @@ use std::time::Duration;
 use firn_engine::blocking::Blocking;
 use firn_engine::conformance::{APPEND, FILTER_DROP};
 use firn_engine::settings::MIB;
-use firn_engine::{Engine, KEYSPACE_DEFAULT, KeyspaceId, KeyspaceSettings, ReadAt, Session, WriteOptions};
+use firn_engine::{
+    Batch, Change, Engine, ErrorKind, KEYSPACE_DEFAULT, KeyspaceId, KeyspaceSettings, ReadAt, ReadSet,
+    Session, WriteOptions,
+};
 use firn_hashlog::{HashLog, Settings};
 use firn_storage::backend::Memory;
 use firn_storage::{Clock, ManualClock, Storage};
@@ -367,4 +370,36 @@ fn a_value_stays_whose_number_a_dead_record_might_have() {
     assert!(stats.compaction_read_bytes_total > 4 * MIB, "{stats:?}");
     let found = get(&mut session, KEYSPACE_DEFAULT, b"later");
     assert!(found == Some(long(2)), "{:?}", found.map(|value| value.len()));
+}
+
+/// Long values of writes that lose a race, or are refused, take no space.
+#[test]
+fn a_write_that_is_not_made_leaves_no_value() {
+    let scene = Scene::new(false);
+    let long = vec![1; 200_000];
+    let (mut session, mut other) = (scene.session(), scene.session());
+    put(&mut session, 0, 0);
+    let mut races = 3;
+    let new = long.clone();
+    let options = WriteOptions::default();
+    let update = session.update(KEYSPACE_DEFAULT, &0_u64.to_le_bytes(), options, move |_| {
+        if races > 0 {
+            races -= 1;
+            put(&mut other, 0, races);
+        }
+        (Change::Put(new.clone()), ())
+    });
+    update.expect("updated");
+    assert_eq!(scene.bytes(".value"), 200_000, "the last try's");
+    let snapshot = scene.database.snapshot().expect("a snapshot");
+    let mut reads = ReadSet::new(snapshot);
+    reads.add(KEYSPACE_DEFAULT, &1_u64.to_le_bytes()).expect("a key");
+    put(&mut session, 1, 0);
+    let mut batch = Batch::new();
+    batch.put(KEYSPACE_DEFAULT, b"long", &long);
+    batch.put(KEYSPACE_DEFAULT, b"short", b"1");
+    let refused = session.write_if(&batch, reads, options).expect_err("the key was written since");
+    assert_eq!(refused.kind(), ErrorKind::Conflict, "{refused:?}");
+    assert_eq!(scene.bytes(".value"), 200_000, "the batch's is gone");
+    assert_eq!(get(&mut session, KEYSPACE_DEFAULT, &0_u64.to_le_bytes()), Some(long));
 }

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use firn_engine::blocking::Blocking;
-use firn_engine::{Durability, Engine, ErrorKind, KEYSPACE_DEFAULT, ReadAt, WriteOptions};
+use firn_engine::{Change, Durability, Engine, ErrorKind, KEYSPACE_DEFAULT, ReadAt, WriteOptions};
 use firn_hashlog::HashLog;
 use firn_storage::backend::{Crash, Effect, Fault, Faulty, Memory, Operation, When};
 use firn_storage::{Clock, ManualClock, SystemClock};
@@ -130,6 +130,34 @@ fn a_write_at_disk_amid_a_checkpoint_survives() {
         for key in [&b"before"[..], b"amid"] {
             let found = session.get(ReadAt::Latest, KEYSPACE_DEFAULT, key).expect("get");
             assert!(found.is_some(), "seed {seed}: {:?}", key.escape_ascii().to_string());
+        }
+    }
+}
+
+/// A key that was deleted at `checkpoint` is deleted again at `process`: that survives the process.
+#[test]
+fn a_delete_of_what_memory_alone_has_deleted_survives() {
+    let at = |durability| WriteOptions { durability: Some(durability), expires_at_ms: 0 };
+    for is_read_only in [false, true] {
+        let memory = Memory::new();
+        let clock = || Arc::new(ManualClock::new(1));
+        let hash = open(Arc::new(memory.clone()), clock(), false, tiny()).expect("open");
+        let mut session = Blocking::new(hash.session());
+        for key in [b"deleted", b"changed"] {
+            session.put(KEYSPACE_DEFAULT, key, b"1", at(Durability::Process)).expect("put");
+            session.delete(KEYSPACE_DEFAULT, key, at(Durability::Checkpoint)).expect("delete");
+        }
+        let snapshot = is_read_only.then(|| hash.snapshot().expect("a snapshot"));
+        session.delete(KEYSPACE_DEFAULT, b"deleted", at(Durability::Process)).expect("delete");
+        let change = |value: Option<&[u8]>| (Change::Delete, value.is_some());
+        let was_there = session.update(KEYSPACE_DEFAULT, b"changed", at(Durability::Process), change);
+        assert!(!was_there.expect("update"));
+        drop(snapshot);
+        let hash = open(Arc::new(memory.crash(Crash::Kill)), clock(), false, tiny()).expect("open again");
+        let mut session = Blocking::new(hash.session());
+        for key in [b"deleted", b"changed"] {
+            let found = session.get(ReadAt::Latest, KEYSPACE_DEFAULT, key).expect("get");
+            assert!(found.is_none(), "{}, read-only {is_read_only}", key.escape_ascii());
         }
     }
 }
