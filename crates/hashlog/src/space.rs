@@ -36,19 +36,25 @@ impl Database {
         holds.then_some(estimate.live)
     }
 
-    /// Estimates how many words of the log live, unless an estimate holds. Blocks for reading all
+    /// How many words of the log live, by an estimate that holds or is made. Blocks for reading all
     /// of the index.
-    pub(crate) fn estimate_live_words(&self) {
-        if self.estimated_live_words().is_none() {
+    pub(crate) fn estimate_live_words(&self) -> u64 {
+        self.estimated_live_words().unwrap_or_else(|| {
             let (tail, made_at) = (self.store.log.tail.next(), self.now_of_estimates());
             let live = self.count_live_words();
             *self.reclaim.estimate() = Some(Estimate { live, tail, made_at });
-        }
+            live
+        })
     }
 
-    /// Words that live of both logs, by estimates that hold.
-    pub(crate) fn estimated_words(&self) -> Option<u64> {
-        Some(self.estimated_live_words()? + self.estimated_cold_live_words()?)
+    /// Words that live of both logs, by the last estimates, whether they hold or not.
+    pub(crate) fn last_estimated_words(&self) -> Option<u64> {
+        let live = self.reclaim.estimate().map(|estimate| estimate.live)?;
+        let cold_live = match self.store.cold.is_empty() {
+            true => 0,
+            false => self.reclaim.cold_estimate().map(|estimate| estimate.live)?,
+        };
+        Some(live.saturating_add(cold_live))
     }
 
     /// Words of the cold log that live, by an estimate that holds; `None` if it is to be made
@@ -68,22 +74,22 @@ impl Database {
         holds.then_some(estimate.live)
     }
 
-    /// Estimates how many words of the cold log live, unless an estimate holds. Reads some pages of
-    /// each run.
+    /// How many words of the cold log live, by an estimate that holds or is made. Reads some pages
+    /// of each run.
     ///
     /// # Errors
     /// Those of reading.
-    pub(crate) fn estimate_cold_live_words(&self) -> Result<()> {
-        if self.estimated_cold_live_words().is_some() {
-            return Ok(());
+    pub(crate) fn estimate_cold_live_words(&self) -> Result<u64> {
+        if let Some(live) = self.estimated_cold_live_words() {
+            return Ok(live);
         }
         let (log, cold, made_at) = (&self.store.log, &self.store.cold, self.now_of_estimates());
         let (ends, compacted) = ((log.tail.next(), cold.end()), self.reclaim.cold_progress().compacted);
         let Some(mut access) = Access::new(&self.store) else {
             // No thread more can look: all lives, until the next estimate.
-            *self.reclaim.cold_estimate() =
-                Some(ColdEstimate { live: ends.1 - compacted, ends, compacted, made_at });
-            return Ok(());
+            let live = ends.1 - compacted;
+            *self.reclaim.cold_estimate() = Some(ColdEstimate { live, ends, compacted, made_at });
+            return Ok(live);
         };
         let log_compacted = self.reclaim.progress().compacted.max(1);
         let living = cold.living(compacted, &mut |order| {
@@ -93,7 +99,7 @@ impl Database {
         })?;
         let live = living.words.saturating_sub(self.dead_words_of(&living.records));
         *self.reclaim.cold_estimate() = Some(ColdEstimate { live, ends, compacted, made_at });
-        Ok(())
+        Ok(live)
     }
 
     /// Words for which those of `records` stand that have expired or whose keyspace was dropped.

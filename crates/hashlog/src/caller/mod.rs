@@ -22,7 +22,7 @@ use firn_engine::{
 use crate::compact::Compaction;
 use crate::database::Database;
 use crate::epoch::Inside;
-use crate::ops::{Access, Attempt, Key, Store, operand_of, parts_of, reference_of};
+use crate::ops::{Access, Attempt, Key, Store, not_surviving, operand_of, parts_of, reference_of};
 use crate::sync::Patience;
 
 /// One session's way into the database.
@@ -230,8 +230,11 @@ impl Caller {
     pub(crate) fn make_durable(&self, durability: Durability, position: Position) -> Result<()> {
         match durability {
             Durability::Checkpoint | Durability::Process => Ok(()),
-            Durability::Disk => self.database.sync(),
-            Durability::Shared => self.database.share_through(position),
+            Durability::Disk => self.database.sync().map_err(|error| not_surviving("loss of power", error)),
+            Durability::Shared => {
+                let shared = self.database.share_through(position);
+                shared.map_err(|error| not_surviving("loss of this machine", error))
+            }
         }
     }
 

@@ -91,7 +91,7 @@ impl Round {
             if let (true, Some(number)) = (content.is_reference, number_of(record.value())) {
                 match lives {
                     true => mover.database.reclaim.note_moved(number),
-                    false if mover.leads_to_value(key, number)? => {}
+                    false if mover.leads_to_value(key, number, address)? => {}
                     false => self.values.push(number),
                 }
             }

@@ -77,11 +77,15 @@ impl Compaction<'_> {
 
     /// Compacts what is due. Blocks for reading a segment, and for room in memory.
     pub(crate) fn do_due(&self) -> Result<()> {
-        if self.due() == Due::Estimate {
-            self.database.estimate_live_words();
-            self.database.estimate_cold_live_words()?;
-        }
-        let done = match self.due() {
+        let due = match self.due() {
+            // Writers may have made them old meanwhile: they count all the same, this once.
+            Due::Estimate => self.due_by(
+                Some(self.database.estimate_live_words()),
+                Some(self.database.estimate_cold_live_words()?),
+            ),
+            due => due,
+        };
+        let done = match due {
             Due::Nothing | Due::Estimate => Ok(()),
             Due::Log => self.compact(),
             Due::Cold => self.compact_cold(),
@@ -92,6 +96,11 @@ impl Compaction<'_> {
     }
 
     fn due(&self) -> Due {
+        self.due_by(self.database.estimated_live_words(), self.database.estimated_cold_live_words())
+    }
+
+    /// What is due where so many words live of the log and of the cold log, as far as is known.
+    fn due_by(&self, live: Option<u64>, cold_live: Option<u64>) -> Due {
         if self.wants_spill() {
             return Due::Spill;
         }
@@ -100,34 +109,31 @@ impl Compaction<'_> {
             return Due::Nothing;
         }
         let cold = &self.database.store.cold;
-        let oldest_end = self.database.snapshots.oldest_end();
         let (compacted, cold_compacted) = self.compacted();
+        let end = self.database.device.end_of(compacted);
+        let flushed = self.database.store.log.markers.flushed.load(Ordering::Acquire);
+        let may_go = end <= flushed && end <= self.database.snapshots.oldest_end();
+        if may_go && self.wants_entries() {
+            return Due::Log;
+        }
         let max = |live: u64| (live as f64 * self.database.env.settings.space_amplification_max) as u64;
         let cold_used = cold.end() - cold_compacted;
-        let segment = self.database.device.end_of(compacted) - compacted;
+        let segment = end - compacted;
         let cold_end = cold.device.end_of(cold_compacted);
         if cold_end <= cold.end() && cold_used > SEGMENTS_MIN * segment {
-            match self.database.estimated_cold_live_words() {
+            match cold_live {
                 None => return Due::Estimate,
                 Some(live) if cold_used > max(live) => return Due::Cold,
                 Some(_) => {}
             }
         }
-        let end = self.database.device.end_of(compacted);
-        let flushed = self.database.store.log.markers.flushed.load(Ordering::Acquire);
         let used = self.database.store.log.tail.next() - compacted;
-        if end > flushed || end > oldest_end {
+        if !may_go || used <= SEGMENTS_MIN * segment {
             return Due::Nothing;
         }
-        if self.wants_entries() {
-            return Due::Log;
-        }
-        if used <= SEGMENTS_MIN * segment {
-            return Due::Nothing;
-        }
-        match self.database.estimated_words() {
+        match live.zip(cold_live) {
             None => Due::Estimate,
-            Some(live) if used + cold_used > max(live) => Due::Log,
+            Some((live, cold_live)) if used + cold_used > max(live + cold_live) => Due::Log,
             Some(_) => Due::Nothing,
         }
     }

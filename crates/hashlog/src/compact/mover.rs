@@ -102,8 +102,15 @@ impl<'a> Mover<'a> {
         }
         for (address, record) in &*records {
             let key = Key::new(record.keyspace(), record.key());
-            let (store, _inside) = self.access.enter();
-            if let Standing::Unknown(first) = standing(store, key, *address, None) {
+            let unknown = {
+                let (store, _inside) = self.access.enter();
+                match standing(store, key, *address, None) {
+                    Standing::Unknown(first) => Some(first),
+                    _ => None,
+                }
+            };
+            // Outside the epoch: the system may make it wait.
+            if let Some(first) = unknown {
                 self.database.device.will_read(first);
             }
         }
@@ -117,7 +124,7 @@ impl<'a> Mover<'a> {
                 match became {
                     Became::Copied(_) => self.database.reclaim.note_moved(number),
                     // An earlier try may have copied the record: the copy has the same value.
-                    Became::Dead if self.leads_to_value(key, number)? => {}
+                    Became::Dead if self.leads_to_value(key, number, address)? => {}
                     Became::Dead => self.values.push(number),
                 }
             }
@@ -250,8 +257,14 @@ impl<'a> Mover<'a> {
     /// Has the system load what [`is_overwritten`](Self::is_overwritten) reads first.
     pub(super) fn ask_for_newer(&mut self, records: &[(u64, DeviceRecord)]) {
         for (_, record) in records {
-            let (store, _inside) = self.access.enter();
-            if let (_, Newest::OnDevice(first)) = store.find(Key::new(record.keyspace(), record.key())) {
+            let on_device = {
+                let (store, _inside) = self.access.enter();
+                match store.find(Key::new(record.keyspace(), record.key())).1 {
+                    Newest::OnDevice(first) => Some(first),
+                    _ => None,
+                }
+            };
+            if let Some(first) = on_device {
                 self.database.device.will_read(first);
             }
         }
@@ -300,12 +313,20 @@ impl<'a> Mover<'a> {
         })
     }
 
-    /// Whether a record of `key` that counts leads to the value `number`, which lies alone.
-    pub(super) fn leads_to_value(&mut self, key: Key<'_>, number: u64) -> Result<bool> {
+    /// Whether a record of `key` that counts leads to the value `number`, which lies alone. The one
+    /// at `address` is dead.
+    pub(super) fn leads_to_value(&mut self, key: Key<'_>, number: u64, address: u64) -> Result<bool> {
+        if self.database.keyspaces.check(KeyspaceId(key.keyspace)).is_err() {
+            return Ok(false);
+        }
         let mut chain = Chain { database: self.database, access: self.access };
         let history = chain.history(key, u64::MAX)?;
-        let mut pieces = history.base.iter().chain(&history.operands);
-        Ok(pieces.any(|piece| piece.value_number() == Some(number)))
+        let mut counting = history
+            .base
+            .iter()
+            .chain(&history.operands)
+            .filter(|piece| piece.address != address && !self.database.has_expired(piece.content));
+        Ok(counting.any(|piece| piece.value_number() == Some(number)))
     }
 
     /// Merges what there is of `key`, whose newest record is an operand, if the record at `address`

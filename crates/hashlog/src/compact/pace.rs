@@ -93,7 +93,7 @@ impl Compaction<'_> {
         let (log, cold) = (&self.database.store.log, &self.database.store.cold);
         let used = log.tail.next() - compacted + cold.end() - cold_compacted;
         let segment = self.database.device.end_of(compacted) - compacted;
-        let Some(live) = self.database.estimated_words() else { return false };
+        let Some(live) = self.database.last_estimated_words() else { return false };
         let max = (live as f64 * self.database.env.settings.space_amplification_max) as u64;
         used > max + max / AHEAD_PART + 2 * SEGMENTS_MIN * segment && self.due() != Due::Nothing
     }

@@ -330,11 +330,16 @@ impl Store {
     }
 }
 
-/// A change that is made, and does not survive what it should.
+/// A change that is made, and does not survive the process.
 pub(crate) fn not_durable(error: Error) -> Error {
+    not_surviving("the process", error)
+}
+
+/// A change that is made, and does not survive `what` yet, as it should.
+pub(crate) fn not_surviving(what: &str, error: Error) -> Error {
     match error.kind() {
         ErrorKind::Retry => {
-            let message = "the write is done and reads find it, but it does not survive the process yet";
+            let message = format!("the write is done and reads find it, but it does not survive {what} yet");
             Error::new(ErrorKind::NotDurable, message).because(error)
         }
         _ => error,

@@ -372,6 +372,29 @@ fn a_value_stays_whose_number_a_dead_record_might_have() {
     assert!(found == Some(long(2)), "{:?}", found.map(|value| value.len()));
 }
 
+/// Long values that expired, or whose keyspace was dropped, go with their records.
+#[test]
+fn long_values_that_die_without_being_overwritten_go() {
+    let scene = Scene::new(false);
+    let mut session = scene.session();
+    let other = scene.database.create_keyspace("other", KeyspaceSettings::default()).expect("create");
+    let soon = WriteOptions { expires_at_ms: scene.clock.unix_ms() + 1000, ..WriteOptions::default() };
+    let long = vec![1; 200_000];
+    session.put(KEYSPACE_DEFAULT, b"soon", &long, soon).expect("put");
+    session.put(other, b"dropped", &long, WriteOptions::default()).expect("put");
+    session.put(KEYSPACE_DEFAULT, b"stays", &long, WriteOptions::default()).expect("put");
+    scene.database.flush().expect("flush");
+    scene.clock.advance(Duration::from_secs(3600));
+    scene.database.drop_keyspace(other).expect("drop");
+    assert_eq!(scene.bytes(".value"), 600_000);
+    for round in 0..20 {
+        (0..3000).for_each(|key| put(&mut session, key, round));
+        scene.settle();
+    }
+    assert_eq!(scene.bytes(".value"), 200_000, "one of them lives");
+    assert_eq!(get(&mut session, KEYSPACE_DEFAULT, b"stays"), Some(long));
+}
+
 /// Long values of writes that lose a race, or are refused, take no space.
 #[test]
 fn a_write_that_is_not_made_leaves_no_value() {

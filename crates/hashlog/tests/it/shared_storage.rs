@@ -466,7 +466,7 @@ fn a_store_that_is_away_is_reported_and_what_was_written_goes_there_later() {
         faulty.inject(Fault { on, file: file.clone(), when: When::Always { after: 0 }, effect });
     }
     let error = session(&hash).put(KEYSPACE_DEFAULT, b"away", b"1", SHARED).expect_err("it is away");
-    assert_eq!(error.kind(), ErrorKind::Retry, "{error:?}");
+    assert_eq!(error.kind(), ErrorKind::NotDurable, "{error:?}");
     // Others go on.
     session(&hash).put(KEYSPACE_DEFAULT, b"here", b"2", HERE).expect("put");
     faulty.clear_faults();
