@@ -58,19 +58,23 @@ fn main() {
     drop(reopened);
     std::fs::remove_dir_all(&killed).expect("removed");
     let mut random = fastrand::Rng::with_seed(1);
-    let draws: Vec<[u8; 8]> = (0..OPERATIONS).map(|_| key(random.u64(..keys))).collect();
+    // Drawn anew for each figure: what was written lies in the order in which it was written, and
+    // would be read in that order.
+    let mut draw = || (0..OPERATIONS).map(|_| key(random.u64(..keys))).collect::<Vec<[u8; 8]>>();
     for _ in 0..2 {
-        let mut value = Vec::new();
+        let (mut value, draws) = (Vec::new(), draw());
         time("read", OPERATIONS, |number| {
             let found = session.get(ReadAt::Latest, KEYSPACE_DEFAULT, &draws[number], &mut value);
             assert!(found.is_ok_and(|outcome| outcome.done() == Some(true)));
         });
         for options in [checkpoint, options] {
             let at = options.durability.expect("one of two").name();
+            let draws = draw();
             time(&format!("put {at}"), OPERATIONS, |number| {
                 let put = session.put(KEYSPACE_DEFAULT, &draws[number], &draws[number], options);
                 assert!(put.is_ok_and(|outcome| outcome.done().is_some()));
             });
+            let draws = draw();
             time(&format!("rmw {at}"), OPERATIONS, |number| {
                 let added = session.rmw(KEYSPACE_DEFAULT, &draws[number], Rmw::Add(0), options);
                 assert!(added.is_ok_and(|outcome| outcome.done().is_some()));
