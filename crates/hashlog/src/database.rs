@@ -223,9 +223,11 @@ impl Database {
     /// There are writes that the redo log does not know: from now on checkpoints are due in time.
     #[inline]
     pub(crate) fn note_unlogged(&self) {
-        if !self.counters.has_unlogged.load(Ordering::Relaxed) {
-            self.counters.has_unlogged.store(true, Ordering::Relaxed);
-            self.store.has_unlogged.store(true, Ordering::Relaxed);
+        // Each by itself: checkpoints reset the first one.
+        for has_unlogged in [&self.counters.has_unlogged, &self.store.has_unlogged] {
+            if !has_unlogged.load(Ordering::Relaxed) {
+                has_unlogged.store(true, Ordering::Relaxed);
+            }
         }
     }
 

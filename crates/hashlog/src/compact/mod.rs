@@ -133,7 +133,7 @@ impl Compaction<'_> {
         }
         match live.zip(cold_live) {
             None => Due::Estimate,
-            Some((live, cold_live)) if used + cold_used > max(live + cold_live) => Due::Log,
+            Some((live, cold_live)) if used + cold_used > max(live.saturating_add(cold_live)) => Due::Log,
             Some(_) => Due::Nothing,
         }
     }
@@ -204,7 +204,7 @@ impl Compaction<'_> {
     fn stays(&self, from: u64) -> bool {
         let log = &self.database.store.log;
         let segment = self.database.device.end_of(from) - from;
-        let left = self.database.estimated_live_words().unwrap_or(0) / LEFT_PART;
+        let left = self.database.reclaim.estimate().map_or(0, |estimate| estimate.live) / LEFT_PART;
         let used = log.tail.next() - log.begin();
         let is_in_memory = from >= log.head() && used + left + SEGMENTS_MIN * segment <= log.capacity();
         is_in_memory && !self.wants_entries()

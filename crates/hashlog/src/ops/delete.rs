@@ -2,7 +2,7 @@
 //!
 //! | newest record | outcome |
 //! |---|---|
-//! | in memory, a tombstone | nothing; as another record, if it may not survive what this one has to |
+//! | in memory, a tombstone | nothing, unless the redo log may not know it: then as a value |
 //! | in memory, mutable | made a tombstone in place |
 //! | in memory, read-only or sealed | a new record, a tombstone |
 //! | on the device | the same; nothing is read |

@@ -122,7 +122,8 @@ pub(crate) struct Store {
     pub(crate) cold: Cold,
     /// What makes a change survive the process; `None` where only checkpoints do.
     pub(crate) redo: Option<Redo>,
-    /// Writes were made that the redo log does not know: a tombstone may be one of them.
+    /// Writes were made since the opening that the redo log does not know: what is found may be
+    /// one of them.
     pub(crate) has_unlogged: AtomicBool,
     pub(crate) epochs: Arc<Epochs>,
     /// Held by batches while their records become visible one by one.
