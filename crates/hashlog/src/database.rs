@@ -224,10 +224,11 @@ impl Database {
     #[inline]
     pub(crate) fn note_unlogged(&self) {
         // Each by itself: checkpoints reset the first one.
-        for has_unlogged in [&self.counters.has_unlogged, &self.store.has_unlogged] {
-            if !has_unlogged.load(Ordering::Relaxed) {
-                has_unlogged.store(true, Ordering::Relaxed);
-            }
+        if !self.counters.has_unlogged.load(Ordering::Relaxed) {
+            self.counters.has_unlogged.store(true, Ordering::Relaxed);
+        }
+        if !self.store.has_unlogged.load(Ordering::Relaxed) {
+            self.store.has_unlogged.store(true, Ordering::Relaxed);
         }
     }
 
